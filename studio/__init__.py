@@ -1,0 +1,1 @@
+"""The doors: settings, URLs, the WebSocket contract and the pages."""
