@@ -1,0 +1,49 @@
+"""Reading the environment: typed values, and an error that names the variable. Pure."""
+
+import os
+
+from django.core.exceptions import ImproperlyConfigured
+
+
+def text(name: str, default: str = "") -> str:
+    return os.environ.get(name, "").strip() or default
+
+
+def flag(name: str, default: bool = False) -> bool:
+    value = text(name).lower()
+    if value in ("", "1", "true", "yes", "on", "0", "false", "no", "off"):
+        return default if not value else value in ("1", "true", "yes", "on")
+    raise ImproperlyConfigured(f"{name} must be 1 or 0, not {value!r}.")
+
+
+def seconds(name: str, default: float) -> float:
+    """A positive duration in seconds."""
+    value = text(name)
+    try:
+        parsed = float(value) if value else default
+    except ValueError:
+        parsed = -1.0
+    if not 0 < parsed < 10**7:
+        raise ImproperlyConfigured(f"{name} must be a positive number of seconds, not {value!r}.")
+    return parsed
+
+
+def count(name: str, default: int) -> int:
+    """A positive whole number."""
+    value = text(name)
+    if value and not (value.isascii() and value.isdigit() and int(value) > 0):
+        raise ImproperlyConfigured(f"{name} must be a positive whole number, not {value!r}.")
+    return int(value) if value else default
+
+
+def choice(name: str, options: tuple[str, ...]) -> str:
+    """One of `options`; the first is the default."""
+    value = text(name, options[0])
+    if value not in options:
+        raise ImproperlyConfigured(f"{name} must be one of {', '.join(options)}, not {value!r}.")
+    return value
+
+
+def items(name: str) -> list[str]:
+    """A comma-separated list."""
+    return [item.strip() for item in text(name).split(",") if item.strip()]

@@ -1,0 +1,207 @@
+"""Django's settings, all from the environment (docs/operations.md lists each variable). Nothing here opens a connection."""
+
+import sys
+from pathlib import Path
+
+import dj_database_url
+from csp.constants import NONCE, NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management.utils import get_random_secret_key
+
+from studio import env
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+VAR_DIR = BASE_DIR / "var"
+
+DEBUG = env.flag("DJANGO_DEBUG")
+# Plain http on loopback: `make run` and the tests say so; production does not.
+INSECURE_HTTP = env.flag("STUDIO_INSECURE_HTTP")
+ALLOWED_HOSTS = env.items("DJANGO_ALLOWED_HOSTS") or ["localhost", "127.0.0.1", "[::1]"]
+CSRF_TRUSTED_ORIGINS = env.items("DJANGO_CSRF_TRUSTED_ORIGINS")
+
+
+def secret_key() -> str:
+    """The key of the environment; on a developer's machine, one made once and kept beside the database."""
+    key = env.text("DJANGO_SECRET_KEY")
+    if key:
+        return key
+    if env.text("DATABASE_URL").startswith(("postgres", "pgsql")):
+        raise ImproperlyConfigured("Set DJANGO_SECRET_KEY: every worker of one studio must share it.")
+    kept = VAR_DIR / "secret_key"
+    try:
+        VAR_DIR.mkdir(parents=True, exist_ok=True)
+        with kept.open("x", encoding="ascii") as file:
+            kept.chmod(0o600)
+            file.write(get_random_secret_key())
+    except FileExistsError:
+        pass  # an earlier start made it
+    except OSError as error:
+        raise ImproperlyConfigured(f"Set DJANGO_SECRET_KEY: {kept} cannot be written ({error}).") from error
+    return kept.read_text(encoding="ascii")
+
+
+SECRET_KEY = secret_key()
+
+INSTALLED_APPS = [
+    "daphne",
+    "kernel",
+    "chat",
+    "studio",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "csp",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "studio.urls"
+ASGI_APPLICATION = "studio.asgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.template.context_processors.i18n",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "csp.context_processors.nonce",
+            ],
+        },
+    },
+]
+
+# Database: the ledger. SQLite takes its write lock at BEGIN, so that a transaction that reads and then writes never
+# fails half-way, and so that admission and panic exclude each other (kernel.models).
+DATABASES = {
+    "default": dj_database_url.config(
+        default=f"sqlite:///{VAR_DIR / 'studio.sqlite3'}", conn_max_age=600, conn_health_checks=True
+    )
+}
+if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
+    Path(DATABASES["default"]["NAME"]).parent.mkdir(parents=True, exist_ok=True)
+    DATABASES["default"]["OPTIONS"] = {
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 10,
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+    }
+    # A file, because the workers' threads share it as they do in production.
+    DATABASES["default"]["TEST"] = {"NAME": str(VAR_DIR / "test.sqlite3")}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+REDIS_URL = env.text("REDIS_URL")
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        # redis-py's own limit of 5 s ends every idle subscription.
+        "CONFIG": {"hosts": [{"address": REDIS_URL, "socket_timeout": 30}], "prefix": "studio"},
+    }
+    if REDIS_URL
+    else {"BACKEND": "channels.layers.InMemoryChannelLayer"}
+}
+
+# People
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "login"
+
+# Transport
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = not INSECURE_HTTP
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+SECURE_SSL_REDIRECT = not INSECURE_HTTP
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]
+SECURE_HSTS_SECONDS = 0 if INSECURE_HTTP else 3600
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "script-src": [SELF, NONCE],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "connect-src": [SELF],
+        "object-src": [NONE],
+        "base-uri": [NONE],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+    }
+}
+
+# Texts
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("pt-br", "Português (Brasil)"), ("ru", "Русский")]
+LOCALE_PATHS = [BASE_DIR / "locale"]
+USE_TZ = True
+TIME_ZONE = "UTC"
+
+# Static files: served by the application itself, straight from where they lie; nothing has to be collected.
+STATIC_URL = "static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+NODE_MODULES = BASE_DIR / "node_modules"
+STATICFILES_DIRS = [
+    (f"vendor/{package}", NODE_MODULES / package / folder)
+    for package, folder in (("marked", "lib"), ("dompurify", "dist"), ("@highlightjs/cdn-assets", "es"))
+    if (NODE_MODULES / package / folder).is_dir()
+]
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG
+
+# The studio's own (kernel.conf reads these; the names are the environment's)
+STUDIO_MODEL = env.text("STUDIO_MODEL")
+STUDIO_TITLE_MODEL = env.text("STUDIO_TITLE_MODEL")
+STUDIO_TOOLS = env.items("STUDIO_TOOLS")
+STUDIO_MAX_STEPS = env.count("STUDIO_MAX_STEPS", 8)
+STUDIO_TIMEOUT_S = env.seconds("STUDIO_TIMEOUT_S", 600)
+STUDIO_FIRST_TOKEN_TIMEOUT_S = env.seconds("STUDIO_FIRST_TOKEN_TIMEOUT_S", 120)
+STUDIO_IDLE_TIMEOUT_S = env.seconds("STUDIO_IDLE_TIMEOUT_S", 120)
+STUDIO_TOOL_TIMEOUT_S = env.seconds("STUDIO_TOOL_TIMEOUT_S", 60)
+STUDIO_POLL_S = env.seconds("STUDIO_POLL_S", 0.5)
+STUDIO_LEASE_S = env.seconds("STUDIO_LEASE_S", 15)
+STUDIO_ON_DISCONNECT = env.choice("STUDIO_ON_DISCONNECT", ("continue", "abort"))
+STUDIO_DISCONNECT_GRACE_S = env.seconds("STUDIO_DISCONNECT_GRACE_S", 30)
+STUDIO_SHUTDOWN_GRACE_S = env.seconds("STUDIO_SHUTDOWN_GRACE_S", 10)
+STUDIO_TRANSCRIPT_DIR = Path(env.text("STUDIO_TRANSCRIPT_DIR", str(VAR_DIR / "transcripts")))
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "stream": sys.stderr}},
+    "root": {"handlers": ["stderr"], "level": "WARNING"},
+    "loggers": {
+        "kernel": {"level": "INFO"},
+        "chat": {"level": "INFO"},
+        "studio": {"level": "INFO"},
+        "LiteLLM": {"level": "CRITICAL"},
+        "django.request": {"level": "ERROR"},
+    },
+}
