@@ -14,8 +14,8 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = BASE_DIR / "var"
 
 DEBUG = env.flag("DJANGO_DEBUG")
-# Plain http on loopback: `make run` and the tests say so; production does not.
-INSECURE_HTTP = env.flag("STUDIO_INSECURE_HTTP")
+# Plain http on loopback: `make run`, the tests and Django's own development server say so; production does not.
+INSECURE_HTTP = env.flag("STUDIO_INSECURE_HTTP", default=sys.argv[1:2] == ["runserver"])
 ALLOWED_HOSTS = env.items("DJANGO_ALLOWED_HOSTS") or ["localhost", "127.0.0.1", "[::1]"]
 CSRF_TRUSTED_ORIGINS = env.items("DJANGO_CSRF_TRUSTED_ORIGINS")
 

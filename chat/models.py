@@ -1,0 +1,136 @@
+"""What is said and remembered. A message's end (why, by whom, tokens, cost) is its execution's; it is not kept twice."""
+
+from datetime import timedelta
+from typing import Any, Self
+
+from django.conf import settings
+from django.db import models
+from django.db.models.functions import Now
+
+from kernel.models import ExecutionRecord
+
+
+class AgentRole(models.Model):
+    """An agent's profile, edited in the admin and chosen in the studio."""
+
+    name = models.CharField(max_length=100, unique=True)
+    instructions = models.TextField(blank=True)
+    model = models.CharField(max_length=255, blank=True, help_text="Empty: the session's model.")
+    tools = models.JSONField(null=True, blank=True, help_text="A list of tool names. Empty: every tool.")
+    max_steps = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: STUDIO_MAX_STEPS.")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ChatSession(models.Model):
+    """One conversation of one person. `key` is chosen by the client that sends its first message."""
+
+    key = models.CharField(max_length=64, unique=True)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="chat_sessions")
+    title = models.CharField(max_length=200, blank=True)
+    agent_role = models.ForeignKey(AgentRole, null=True, blank=True, on_delete=models.SET_NULL)
+    model = models.CharField(max_length=255, blank=True)
+    created_at = models.DateTimeField(db_default=Now())
+    updated_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        indexes = [models.Index(fields=["user", "-updated_at", "-id"], name="sessions_of_user")]
+
+    def __str__(self) -> str:
+        return self.title or self.key
+
+
+class MessageRole(models.TextChoices):
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+class MessageStatus(models.TextChoices):
+    STREAMING = "streaming"
+    COMPLETED = "completed"
+    ERROR = "error"
+    ABORTED = "aborted"
+
+
+class MessageQuerySet(models.QuerySet["ChatMessage"]):
+    def streaming(self) -> Self:
+        return self.filter(status=MessageStatus.STREAMING)
+
+    def save_partial(self, pk: int, worker_id: Any, **fields: Any) -> bool:
+        """Keep what has arrived. False: the message has ended, or its execution is not this worker's any more."""
+        mine = self.streaming().filter(pk=pk, execution__status="running", execution__worker_id=worker_id)
+        return bool(mine.update(**fields))
+
+
+class ChatMessage(models.Model):
+    """One message. `parts` are the contract's objects in order; `text` is its text parts, joined."""
+
+    session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="messages")
+    role = models.CharField(max_length=16, choices=MessageRole.choices)
+    status = models.CharField(max_length=16, choices=MessageStatus.choices, default=MessageStatus.COMPLETED)
+    text = models.TextField(blank=True)
+    parts = models.JSONField(default=list, blank=True)
+    client_message_id = models.CharField(max_length=128, blank=True)
+    execution = models.ForeignKey(
+        ExecutionRecord, null=True, blank=True, on_delete=models.SET_NULL, related_name="messages"
+    )
+    context = models.JSONField(null=True, blank=True)
+    interrupted_previous = models.BooleanField(default=False)
+    continues = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="continued_by")
+    replaces = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="replaced_by")
+    created_at = models.DateTimeField(db_default=Now())
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    objects = MessageQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["session", "client_message_id"],
+                condition=~models.Q(client_message_id=""),
+                name="a_message_is_sent_once",
+            ),
+        ]
+        indexes = [models.Index(fields=["session", "-id"], name="messages_of_session")]
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.pk}"
+
+
+class QueuedQuerySet(models.QuerySet["QueuedMessage"]):
+    def in_order(self) -> Self:
+        return self.order_by("position", "id")
+
+
+class QueuedMessage(models.Model):
+    """A message that waits for the running turn. It leaves the queue in the transaction that sends it."""
+
+    EDITING = timedelta(seconds=60)
+
+    session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="queue")
+    position = models.IntegerField()
+    text = models.TextField()
+    client_message_id = models.CharField(max_length=128, blank=True)
+    request_id = models.CharField(max_length=128, blank=True)
+    agent_role = models.ForeignKey(AgentRole, null=True, blank=True, on_delete=models.SET_NULL)
+    model = models.CharField(max_length=255, blank=True)
+    context = models.JSONField(null=True, blank=True)
+    interrupted = models.BooleanField(default=False)
+    editing_until = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(db_default=Now())
+
+    objects = QueuedQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["session", "client_message_id"],
+                condition=~models.Q(client_message_id=""),
+                name="a_message_is_queued_once",
+            ),
+        ]
+        indexes = [models.Index(fields=["session", "position", "id"], name="queue_of_session")]
+
+    def __str__(self) -> str:
+        return f"{self.session_id}:{self.position}"

@@ -1,0 +1,63 @@
+"""Database work off the event loop: small thread pools with a connection kept per thread.
+
+A whole transaction is one synchronous function. A caller that is cancelled returns at once while its function still runs
+to the end: a write is never torn. Control (admission, stop, settle) has a lane of its own, so that a stop never waits
+behind the writes of running text.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
+
+from django.db import DatabaseError, InterfaceError, connections
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Lane:
+    """One pool of threads for database work."""
+
+    def __init__(self, name: str, threads: int):
+        self._name = name
+        self._threads = threads
+        self._pool: ThreadPoolExecutor | None = None
+
+    async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `function` in a thread of this lane and return what it returns."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix=f"{self._name}-db")
+        future = self._pool.submit(_guarded, function, *args, **kwargs)
+        return await asyncio.wrap_future(future)
+
+    def close(self) -> None:
+        """Wait for what is running, close the threads' connections and end them. The lane opens again when used."""
+        pool, self._pool = self._pool, None
+        if pool is None:
+            return
+        # One task per thread: each waits for the others, so that every thread closes its own connection.
+        meet = threading.Barrier(self._threads)
+        for _ in range(self._threads):
+            pool.submit(_close_connection, meet)
+        pool.shutdown(wait=True)
+
+
+def _guarded(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    try:
+        return function(*args, **kwargs)
+    except (DatabaseError, InterfaceError):
+        # A connection that broke is replaced before the next use; one that works is kept.
+        for connection in connections.all(initialized_only=True):
+            connection.close_if_unusable_or_obsolete()
+        raise
+
+
+def _close_connection(meet: threading.Barrier) -> None:
+    connections.close_all()
+    meet.wait(timeout=10)
+
+
+control = Lane("control", 4)
+writes = Lane("writes", 1)
