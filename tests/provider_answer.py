@@ -34,8 +34,6 @@ class Answer:
         if not self.record.body.get("stream"):
             return await self._whole()
         self.writer.write(STREAM_HEAD)
-        if script.empty:
-            await self._say_nothing_for_ever()
         await asyncio.sleep(script.ttft)
         self._event({"role": "assistant", "content": ""})
         return await self._stream()
@@ -99,6 +97,8 @@ class Answer:
 
     async def _fault(self, position: int) -> str | None:
         script = self.script
+        if script.empty and position == script.emptyat:
+            await self._say_nothing_for_ever()
         if position == script.hold:
             await self.provider.released(self.record.id)
         if position == script.hang:

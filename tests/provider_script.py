@@ -29,7 +29,8 @@ class Script:
     reason: int = 0  # deltas of reasoning before the text
     hdr: float = 0  # seconds before the response headers
     ttft: float = 0  # seconds between the headers and the first delta
-    empty: float = 0  # if set: empty deltas for ever, one each so many seconds
+    empty: float = 0  # if set: from `emptyat` on empty deltas for ever, one each so many seconds
+    emptyat: int = 0
     hold: int = NEVER  # at this position wait for `Provider.release(id)`
     hang: int = NEVER  # at this position send nothing more and keep the connection
     reset: int = NEVER  # at this position reset the connection (RST)
