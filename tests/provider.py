@@ -174,10 +174,7 @@ class Provider:
         answer = asyncio.create_task(Answer(self, record, writer).play())
         gone = asyncio.create_task(reader.read(1))  # nothing comes before the answer's end, except the client's close
         await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if answer.done():
-            record.end = answer.result()
-        else:
-            record.end = "client_reset" if gone.exception() else "client_closed"
+        record.end = _end(answer, gone)
         record.closed = time.monotonic()
         self.changed()
         for task in (answer, gone):
@@ -202,6 +199,12 @@ class Provider:
         self.records.append(record)
         self.changed()
         return record
+
+
+def _end(answer: "asyncio.Task[str]", gone: "asyncio.Task[bytes]") -> str:
+    if answer.done() and not isinstance(answer.exception(), ConnectionError):
+        return answer.result()
+    return "client_reset" if answer.done() or gone.exception() else "client_closed"
 
 
 @dataclass(frozen=True, slots=True)
