@@ -1,0 +1,107 @@
+"""Which models there are, and which one answers when nobody chose.
+
+First what `STUDIO_MODEL` says, else the first provider whose key is in the environment, else an Ollama on this machine,
+else the small local model if it is installed, else the scripted demo. People choose among `available_models()` only.
+The first call may look for an Ollama, for `PROBE_S` at most: make it in a thread, not on the event loop.
+"""
+
+import functools
+import json
+import logging
+import os
+import urllib.request
+from dataclasses import dataclass
+from typing import Literal
+
+from django.conf import settings
+
+from kernel.llm import demo, local
+from kernel.llm.demo import DemoModel
+from kernel.llm.litellm_model import LitellmModel
+from kernel.llm.local import LocalModel, local_model_installed
+from kernel.llm.model import Model
+
+logger = logging.getLogger(__name__)
+
+# In the order in which they are preferred. Each model is the provider's smaller current one that calls tools well.
+PROVIDERS = {
+    "OPENAI_API_KEY": "openai/gpt-5.4-mini",
+    "ANTHROPIC_API_KEY": "anthropic/claude-haiku-5-5",
+    "GEMINI_API_KEY": "gemini/gemini-flash-latest",
+    "GROQ_API_KEY": "groq/openai/gpt-oss-120b",
+    "MISTRAL_API_KEY": "mistral/mistral-medium-latest",
+    "DEEPSEEK_API_KEY": "deepseek/deepseek-v4-flash",
+    "OPENROUTER_API_KEY": "openrouter/openrouter/auto",
+}
+OLLAMA = "http://127.0.0.1:11434"
+PROBE_S = 0.3
+
+Kind = Literal["configured", "local", "demo"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelChoice:
+    """One model that a person may choose. `id` is what `model_named` takes, `label` is what they read."""
+
+    id: str
+    label: str
+    kind: Kind
+    default: bool = False
+
+
+def default_model() -> str:
+    """The id of the model that answers when nobody chose."""
+    return available_models()[0].id
+
+
+def available_models() -> list[ModelChoice]:
+    """What may be chosen, without repetition; the default is the first."""
+    names = [settings.STUDIO_MODEL] if settings.STUDIO_MODEL else []
+    names += [model for variable, model in PROVIDERS.items() if os.environ.get(variable)]
+    names += ollama_models()
+    names += [local.NAME] if local_model_installed() else []
+    names += [demo.NAME]
+    first, *others = dict.fromkeys(names)
+    return [_choice(first, default=True), *map(_choice, others)]
+
+
+def is_offered(name: str) -> bool:
+    """Whether a person may choose the model `name`."""
+    return any(choice.id == name for choice in available_models())
+
+
+def model_named(name: str) -> Model:
+    """The model behind an id of this catalog, or behind any model string that litellm knows."""
+    match _kind(name):
+        case "demo":
+            return DemoModel()
+        case "local":
+            return LocalModel()
+    if name.startswith(("ollama/", "ollama_chat/")):
+        # Without it, litellm asks for Ollama under the name `localhost`, where it may not listen.
+        os.environ.setdefault("OLLAMA_API_BASE", OLLAMA)
+    return LitellmModel(name=name)
+
+
+@functools.cache
+def ollama_models() -> list[str]:
+    """The models of an Ollama at `OLLAMA_API_BASE` or on this machine; none if it does not answer. Asked once."""
+    base = os.environ.get("OLLAMA_API_BASE") or OLLAMA
+    # Straight, past any proxy: it is this machine, or one named on purpose.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(f"{base.rstrip('/')}/api/tags", timeout=PROBE_S) as answer:
+            return [f"ollama_chat/{model['name']}" for model in json.load(answer)["models"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        logger.debug("No Ollama answers at %r: %s", base, error)
+        return []
+
+
+def _choice(name: str, default: bool = False) -> ModelChoice:
+    labels = {local.NAME: local.LABEL, demo.NAME: demo.LABEL}
+    return ModelChoice(id=name, label=labels.get(name, name), kind=_kind(name), default=default)
+
+
+def _kind(name: str) -> Kind:
+    provider = name.partition("/")[0]
+    return provider if provider in ("local", "demo") else "configured"  # type: ignore[return-value]  # just tested
