@@ -1,0 +1,69 @@
+"""Fixtures of the process tests. Starting a studio costs seconds, so one is shared by all that need no own settings."""
+
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.client import StudioClient
+from tests.processes.harness import API_KEY, Studio, make_template
+from tests.provider import Provider
+
+LOG_OF_A_BUG = ("Traceback", "never retrieved", "was destroyed but", "never awaited", API_KEY)
+
+StudioMaker = Callable[..., Studio]
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_template(tmp_path_factory.mktemp("template"))
+
+
+@pytest.fixture(scope="session")
+def shared_studio(tmp_path_factory: pytest.TempPathFactory, template: Path, provider: Provider) -> Iterator[Studio]:
+    studio = Studio(tmp_path_factory.mktemp("shared"), template, provider.url).start()
+    yield studio
+    studio.end()
+
+
+@pytest.fixture
+def studio(shared_studio: Studio) -> Iterator[Studio]:
+    """The shared studio. Afterwards its log must tell of no bug, whatever the test did to it."""
+    before = len(shared_studio.log.read_bytes())
+    yield shared_studio
+    assert_no_bug_logged(shared_studio, before)
+
+
+@pytest.fixture(scope="module")
+def make_studio(tmp_path_factory: pytest.TempPathFactory, template: Path, provider: Provider) -> Iterator[StudioMaker]:
+    """Makes studios with their own settings (`make_studio(STUDIO_LEASE_S="2")`); they end with the module."""
+    made: list[Studio] = []
+
+    def make(provider_url: str = provider.url, **changes: str) -> Studio:
+        studio = Studio(tmp_path_factory.mktemp("own"), template, provider_url, **changes)
+        made.append(studio)
+        return studio.start()
+
+    yield make
+    for studio in made:
+        studio.end()
+    for studio in made:
+        assert_no_bug_logged(studio)
+
+
+@pytest.fixture
+async def ann(studio: Studio) -> AsyncIterator[StudioClient]:
+    async with await studio.connect("ann") as client:
+        yield client
+
+
+@pytest.fixture
+def key() -> str:
+    """A session key, and a name for the provider's requests, that no other test uses."""
+    return uuid.uuid4().hex
+
+
+def assert_no_bug_logged(studio: Studio, since: int = 0) -> None:
+    log = studio.log_text(since)
+    assert not [trace for trace in LOG_OF_A_BUG if trace in log], log
