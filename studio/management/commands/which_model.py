@@ -1,0 +1,29 @@
+"""Say which model answers when nobody chooses one, and how to have another."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from kernel.llm.catalog import available_models
+
+ABOUT = {
+    "configured": "",
+    "local": "It runs on this machine, needs no key, and is very small: good for a try, not for work.",
+    "demo": "It is no model: it plays scripts that show the studio.",
+}
+HOW_TO_CHANGE = (
+    "For another model set a provider's key or STUDIO_MODEL, then start again (README.md, “Choosing a model”)."
+)
+
+
+class Command(BaseCommand):
+    """Prints the default first, then what else may be chosen in the page."""
+
+    help = "Print which model answers."
+
+    def handle(self, **options: Any) -> None:
+        default, *others = available_models()
+        self.stdout.write(f"Answers come from {default.id}. {ABOUT[default.kind]}".rstrip())
+        self.stdout.write(f"Also to choose in the page: {', '.join(choice.id for choice in others) or 'none'}.")
+        if default.kind != "configured":
+            self.stdout.write(HOW_TO_CHANGE)
