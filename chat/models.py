@@ -77,6 +77,8 @@ class ChatMessage(models.Model):
     )
     context = models.JSONField(null=True, blank=True)
     interrupted_previous = models.BooleanField(default=False)
+    # The queue item that this message was, so that a repeated Send now finds what became of it.
+    queued_as = models.BigIntegerField(null=True, blank=True)
     continues = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="continued_by")
     replaces = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="replaced_by")
     created_at = models.DateTimeField(db_default=Now())
@@ -117,6 +119,8 @@ class QueuedMessage(models.Model):
     model = models.CharField(max_length=255, blank=True)
     context = models.JSONField(null=True, blank=True)
     interrupted = models.BooleanField(default=False)
+    # Send now: to be sent when the turn that it interrupts has ended. A stop or a panic takes the promise back.
+    promoted = models.BooleanField(default=False)
     editing_until = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(db_default=Now())
 

@@ -7,15 +7,15 @@ count says who won, and times that processes compare (heartbeat, lease) are writ
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 from django.conf import settings
 from django.db import models, transaction
-from django.db.models.functions import Now
+from django.db.models.functions import Coalesce, Now
 from django.dispatch import Signal
 
-from kernel.abort import AbortReason, TimeoutKind
+from kernel.abort import Abort, AbortReason, TimeoutKind
 from kernel.events import Usage
 from kernel.runner import Outcome, Status
 
@@ -115,9 +115,21 @@ class ExecutionQuerySet(models.QuerySet["ExecutionRecord"]):
             mine = mine.filter(worker_id=worker_id) if worker_id else mine.orphaned()
             if not mine.update(status=outcome.status, finished_at=Now(), **_end_fields(outcome), **measured):
                 return False
-            record = self.select_related("worker").get(pk=pk)
-            execution_settled.send(sender=ExecutionRecord, record=record, work=work)
+            execution_settled.send(sender=ExecutionRecord, record=self.get(pk=pk), work=work)
             return True
+
+    def settle_orphans(self) -> list[str]:
+        """End every orphan: by the stop that was ordered for it, else as lost. Return the ids that this call ended."""
+        ended = []
+        for record in self.orphaned().iterator():
+            abort = Abort(
+                reason=AbortReason(record.intent or AbortReason.WORKER_LOST),
+                by=record.requested_by,
+                source=record.source or "recovery",
+            )
+            if self.settle(str(record.pk), Outcome(status=Status.ABORTED, abort=abort), None):
+                ended.append(str(record.pk))
+        return ended
 
 
 def _end_fields(outcome: Outcome) -> dict[str, Any]:
@@ -132,6 +144,8 @@ def _end_fields(outcome: Outcome) -> dict[str, Any]:
             "intent": abort.reason,
             "requested_by": abort.by,
             "source": abort.source,
+            # The order's own time where it was written; else the moment of the decision.
+            "requested_at": Coalesce("requested_at", datetime.fromtimestamp(abort.at, UTC)),
         }
     return fields
 

@@ -13,9 +13,10 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any
 
 from kernel.abort import Abort, ExecutionAborted, TimeoutKind
+from kernel.aio import to_the_end
 from kernel.clocks import Clock, Limits
 from kernel.connections import CURRENT
 from kernel.registry import Execution
@@ -28,7 +29,6 @@ REASSERT_S = 0.05
 GRACE_S = 5.0
 SETTLE_RETRY_S = (0.05, 0.2, 0.5, 1.0, 2.0)
 
-T = TypeVar("T")
 Work = Callable[[], Coroutine[Any, Any, Any]]
 
 
@@ -66,8 +66,9 @@ def start(execution: Execution, work: Work, settle: Settle, limits: Limits) -> N
     context = contextvars.copy_context()
     context.run(CURRENT.set, execution.book)
     work_task = asyncio.create_task(_body(execution, work), name=f"work:{execution.id}", context=context)
+    strike = _Strike(execution, work_task)
     execution.keeper = asyncio.create_task(
-        _keep(execution, work_task, settle, limits), name=f"keeper:{execution.id}", context=context
+        _keep(execution, work_task, strike, settle, limits), name=f"keeper:{execution.id}", context=context
     )
 
 
@@ -80,16 +81,17 @@ async def _body(execution: Execution, work: Work) -> Any:
     return value
 
 
-async def _keep(execution: Execution, work: asyncio.Task[Any], settle: Settle, limits: Limits) -> None:
-    strike = _Strike(execution, work)
+async def _keep(
+    execution: Execution, work: asyncio.Task[Any], strike: "_Strike", settle: Settle, limits: Limits
+) -> None:
     total = Clock(execution.controller, TimeoutKind.TOTAL, limits.total_s)
     total.start()
     try:
-        outcome, foreign = await _to_the_end(_await_end(execution, work, strike))
+        outcome, foreign = await to_the_end(_await_end(execution, work, strike))
     finally:
         total.stop()
     execution.controller.finish()
-    _, cancelled = await _to_the_end(_settle_until_written(execution, settle, outcome))
+    _, cancelled = await to_the_end(_settle_until_written(execution, settle, outcome))
     execution.ended.set()
     if foreign or cancelled:
         raise asyncio.CancelledError
@@ -189,16 +191,3 @@ async def _settle_until_written(execution: Execution, settle: Settle, outcome: O
             if not written:
                 logger.warning("An execution had been settled by somebody else.", extra={"execution_id": execution.id})
             return
-
-
-async def _to_the_end(coroutine: Coroutine[Any, Any, T]) -> tuple[T, bool]:
-    """Await to the end whatever happens; return the result, and whether a cancellation came meanwhile."""
-    task = asyncio.ensure_future(coroutine)
-    cancelled = False
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError:
-            cancelled = True
-    return task.result(), cancelled
-

@@ -1,0 +1,74 @@
+"""What the model is told for one turn: the last messages as stored, and the system prompt's parts. One query each."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from chat.admission import Started
+from chat.history import StoredMessage, to_model_messages
+from chat.models import AgentRole, ChatMessage, MessageRole
+from chat.prompts import Note, PageContext, RolePrompt, note_for, system_prompt
+from kernel import conf
+
+HISTORY_MESSAGES = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class Briefing:
+    """The conversation in the model's form, and what its system prompt says."""
+
+    history: list[dict[str, Any]]
+    role: RolePrompt | None
+    context: PageContext | None
+    note: Note | None
+    tool_names: list[str] | None
+    max_steps: int
+
+    def system(self, final: bool, tools: bool) -> str:
+        return system_prompt(
+            role=self.role, context=self.context, note=self.note, final_step=final, tools=tools and not final
+        )
+
+
+def brief(started: Started) -> Briefing:
+    """Read what the model must know for this turn."""
+    rows = _last_messages(started)
+    stored = [StoredMessage(role=row.role, status=row.status, text=row.text, parts=row.parts) for row in rows]
+    user_message = started.user_message
+    role = started.session.agent_role
+    return Briefing(
+        history=to_model_messages(stored),
+        role=_role(role),
+        context=_context(user_message),
+        note=_note(stored, user_message),
+        tool_names=role.tools if role else None,
+        max_steps=(role.max_steps if role else None) or conf.max_steps(),
+    )
+
+
+def _last_messages(started: Started) -> list[ChatMessage]:
+    """The last messages before the answer, oldest first; an answer that was replaced is not sent again."""
+    rows = (
+        ChatMessage.objects.filter(session=started.session, pk__lt=started.answer.pk, replaced_by=None)
+        .order_by("-id")
+        .only("role", "status", "text", "parts")
+    )
+    if started.answer.replaces_id:
+        rows = rows.exclude(pk=started.answer.replaces_id)
+    return list(rows[:HISTORY_MESSAGES])[::-1]
+
+
+def _note(stored: list[StoredMessage], user_message: ChatMessage | None) -> Note | None:
+    answers = [message for message in stored if message.role == MessageRole.ASSISTANT]
+    claimed = bool(user_message and user_message.interrupted_previous)
+    return note_for(interrupted_flag=claimed, previous=answers[-1] if answers else None)
+
+
+def _role(role: AgentRole | None) -> RolePrompt | None:
+    return RolePrompt(name=role.name, instructions=role.instructions) if role else None
+
+
+def _context(user_message: ChatMessage | None) -> PageContext | None:
+    context = user_message.context if user_message else None
+    if not context:
+        return None
+    return PageContext(title=context.get("title", ""), url=context.get("url", ""), text=context.get("text", ""))

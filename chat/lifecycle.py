@@ -1,0 +1,37 @@
+"""What the chat does while a worker lives: tells of recovered turns, and ends those that nobody watches, if so configured."""
+
+import time
+from typing import Any
+
+from chat.turns import turns_of
+from kernel import conf
+from kernel.abort import AbortReason
+from kernel.hub import hub
+from kernel.worker import ThisWorker, executions_recovered, on_poll
+
+_unwatched_since_s: dict[str, float] = {}
+
+
+def attach(_worker: ThisWorker) -> None:
+    """Connect the chat to the worker's signals. Doing it again changes nothing."""
+    executions_recovered.connect(_on_recovered, dispatch_uid="chat.lifecycle")
+    if _end_unwatched not in on_poll:
+        on_poll.append(_end_unwatched)
+
+
+async def _on_recovered(worker: ThisWorker, execution_ids: list[str], **_: Any) -> None:
+    await turns_of(worker).announce_foreign(execution_ids)
+
+
+def _end_unwatched(worker: ThisWorker) -> None:
+    """With STUDIO_ON_DISCONNECT=abort, end the turns whose session nobody has followed for the grace period."""
+    if not conf.abort_on_disconnect():
+        return
+    now_s = time.monotonic()
+    unwatched = {turn.execution.id: turn for turn in turns_of(worker) if not hub.listeners(turn.topic)}
+    for execution_id in set(_unwatched_since_s) - set(unwatched):
+        del _unwatched_since_s[execution_id]
+    for execution_id, turn in unwatched.items():
+        since_s = _unwatched_since_s.setdefault(execution_id, now_s)
+        if now_s - since_s >= conf.disconnect_grace_s():
+            turn.execution.controller.abort(AbortReason.DISCONNECT, source="policy")

@@ -1,0 +1,125 @@
+"""A person's sessions: the snapshot of one, the list, rename, delete. Each read is one function in one transaction."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Count, Exists, OuterRef, Q
+
+from chat import objects, transcript
+from chat.admission import own_session, queue_of
+from chat.errors import Invalid, NotFound
+from chat.live import LiveTurn
+from chat.models import ChatMessage, ChatSession
+from kernel.models import ExecutionRecord, Hold
+
+TITLE_MAX_CHARS = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """What a reader needs to show a session; the events that follow continue it."""
+
+    session: ChatSession
+    messages: list[ChatMessage]
+    queue: list[dict[str, Any]]
+    holds: list[dict[str, Any]]
+    running: bool
+
+    @property
+    def streaming(self) -> ChatMessage | None:
+        return next((row for row in reversed(self.messages) if row.status == "streaming"), None)
+
+    def fields(self, turn: LiveTurn | None) -> dict[str, Any]:
+        """The fields of the reply to `subscribe`, the running answer as its owner has it in memory."""
+        active = turn.active() if turn else None
+        messages = [objects.message(row, self.session.key) for row in self.messages]
+        if turn is not None:
+            for message in messages:
+                if message["id"] == turn.message_id:
+                    message |= {"parts": turn.draft.parts(), "text": turn.draft.text()}
+        return {
+            "sessionKey": self.session.key,
+            "session": objects.session(
+                self.session,
+                running=turn is not None or self.running,
+                queue_length=len(self.queue),
+                warnings=transcript.warnings(self.session.key),
+            ),
+            "messages": messages,
+            "queue": self.queue,
+            "active": active or self._elsewhere(),
+            "holds": self.holds,
+        }
+
+    def _elsewhere(self) -> dict[str, Any] | None:
+        """The running turn of another worker, as far as its rows tell."""
+        row = self.streaming
+        if row is None or not self.running:
+            return None
+        return {"executionId": str(row.execution_id), "messageId": str(row.pk), "seq": 0, "progress": None}
+
+
+def snapshot(session_key: str, user_id: int, limit: int, before: str | None) -> Snapshot:
+    """Read the session's last `limit` messages (before the message `before`). Raises `NotFound`."""
+    with transaction.atomic():
+        session = own_session(session_key, user_id)
+        rows = session.messages.select_related("execution").order_by("-id")
+        if before is not None:
+            if not before.isdigit() or not session.messages.filter(pk=before[:18]).exists():
+                raise NotFound("There is no such message in this session.")
+            rows = rows.filter(pk__lt=int(before))
+        return Snapshot(
+            session=session,
+            messages=list(rows[:limit])[::-1],
+            queue=objects.queue(queue_of(session)),
+            holds=holds_over(user_id),
+            running=ExecutionRecord.objects.live().turns().of_session(session_key).exists(),
+        )
+
+
+def holds_over(user_id: int) -> list[dict[str, Any]]:
+    """The active holds that may affect this person: over everything, over them, over a model."""
+    rows = Hold.objects.active().filter(Q(scope_user=None) | Q(scope_user_id=user_id))
+    return [objects.hold(row) for row in rows.select_related("scope_user").order_by("at")]
+
+
+def listing(user_id: int, query: str | None, before: str | None, limit: int) -> list[dict[str, Any]]:
+    """The person's sessions, newest first, after the session with the key `before`. Raises `NotFound`."""
+    live = ExecutionRecord.objects.live().turns().filter(session_key=OuterRef("key"))
+    rows = ChatSession.objects.filter(user_id=user_id)
+    if before is not None:
+        last = own_session(before, user_id)
+        rows = rows.filter(Q(updated_at__lt=last.updated_at) | Q(updated_at=last.updated_at, pk__lt=last.pk))
+    if query:
+        in_text = ChatMessage.objects.filter(session=OuterRef("pk"), text__icontains=query)
+        rows = rows.filter(Q(title__icontains=query) | Exists(in_text))
+    rows = rows.annotate(running=Exists(live), waiting=Count("queue")).order_by("-updated_at", "-id")[:limit]
+    return [
+        objects.session(row, running=row.running, queue_length=row.waiting, warnings=transcript.warnings(row.key))
+        for row in rows
+    ]
+
+
+def rename(session_key: str, user_id: int, title: str) -> tuple[ChatSession, int]:
+    """Give the session a title; return it and the length of its queue. Raises `NotFound`, `Invalid`."""
+    with transaction.atomic():
+        session = own_session(session_key, user_id, lock=True)
+        title = " ".join(title.split())
+        if not title or len(title) > TITLE_MAX_CHARS:
+            raise Invalid(f"A title has 1 to {TITLE_MAX_CHARS} characters.")
+        session.title = title
+        session.save(update_fields=["title"])
+        return session, session.queue.count()
+
+
+def delete(session_key: str, user_id: int) -> ChatSession:
+    """Delete the session, its messages and its queue; the ledger keeps its executions. Raises `NotFound`, `Invalid`."""
+    with transaction.atomic():
+        session = own_session(session_key, user_id, lock=True)
+        if ExecutionRecord.objects.stoppable().of_session(session_key).exists():
+            raise Invalid("The session's run has not ended yet. Try again in a moment.")
+        pk = session.pk
+        session.delete()
+        session.pk = pk  # the topic of those who watch it
+        return session

@@ -1,0 +1,113 @@
+"""Stop and panic as people say them: the kernel's orders, and what they mean for the queue."""
+
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.db.models import Q
+
+from chat import admission
+from chat.errors import Invalid, NotFound
+from chat.models import ChatSession
+from chat.queue import queued, withdraw_promises
+from kernel import control, lanes
+from kernel.abort import AbortReason
+from kernel.control import Counts, HoldOrder, Ordered, Target
+from kernel.models import ExecutionRecord, Hold, Intent
+from kernel.worker import ThisWorker
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Person:
+    """Who gives the order. `may_stop_any` is `kernel.stop_any_execution`, `may_panic` `kernel.panic`."""
+
+    id: int
+    name: str
+    may_stop_any: bool = False
+    may_panic: bool = False
+
+    @property
+    def sees(self) -> Q:
+        """Whose live executions this person is told the number of."""
+        return Q() if self.may_panic else Q(user_id=self.id)
+
+
+async def order_stop(
+    worker: ThisWorker,
+    person: Person,
+    session_key: str,
+    execution_id: str | None = None,
+    *,
+    source: str,
+    reason: AbortReason = AbortReason.SESSION_STOP,
+) -> Ordered:
+    """Stop a session, or one execution of it. Raises `NotFound`. Needs no database for one's own runs on this worker."""
+    target = Target(session_key=session_key, execution_id=execution_id)
+    intent = Intent(reason=reason, by=person.name, source=source)
+    mine = Target(session_key=session_key, execution_id=execution_id, user_id=person.id)
+    # What is struck is the person's own, so the session is too, and nothing has to be looked up first.
+    struck = control.strike(worker, mine, intent)
+    finished = [] if struck else await lanes.control.run(_look, person, session_key, execution_id)
+    ordered = await control.order(
+        worker, target, intent, also=lambda: withdraw_promises(queued(session_key=session_key))
+    )
+    ordered.ids += [pk for pk in finished if pk not in ordered.ids]
+    return ordered
+
+
+async def order_panic(
+    worker: ThisWorker, person: Person, *, hold: bool, reason: str, scope: dict[str, Any], source: str
+) -> Ordered:
+    """Stop everything, or everything of a user or a model; with `hold`, keep it stopped. Raises `Invalid`."""
+    user_id = await lanes.control.run(_user_named, scope["user"]) if scope.get("user") else None
+    model = scope.get("model")
+    target = Target(user_id=user_id, model=model)
+    intent = Intent(reason=AbortReason.PANIC_STOP, by=person.name, source=source)
+    order = HoldOrder(reason=reason, by=person.name, user_id=user_id, model=model or "") if hold else None
+    affected = queued(user_id=user_id, model=model or "")
+    return await control.order(worker, target, intent, hold=order, alone=True, also=lambda: withdraw_promises(affected))
+
+
+async def confirm(worker: ThisWorker, person: Person, ordered: Ordered) -> Counts:
+    return await control.confirm(worker, ordered, active=person.sees)
+
+
+def held_count(hold: Hold | None) -> int:
+    """How many queued messages the hold keeps."""
+    if hold is None:
+        return 0
+    return queued(user_id=hold.scope_user_id, model=hold.scope_model).count()
+
+
+def _look(person: Person, session_key: str, execution_id: str | None) -> list[str]:
+    """Check that the session (and the execution in it) is the person's to stop; return the execution if it has ended."""
+    if person.may_stop_any:
+        if not ChatSession.objects.filter(key=session_key).exists():
+            raise NotFound
+    else:
+        admission.own_session(session_key, person.id)
+    if execution_id is None:
+        return []
+    if not _is_uuid(execution_id):
+        raise NotFound("There is no such execution in this session.")
+    record = ExecutionRecord.objects.filter(pk=execution_id, session_key=session_key).first()
+    if record is None:
+        raise NotFound("There is no such execution in this session.")
+    return [] if record.status == "running" else [str(record.pk)]
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        uuid.UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _user_named(name: str) -> int:
+    users = get_user_model()
+    user_id = users.objects.filter(**{users.USERNAME_FIELD: name}).values_list("pk", flat=True).first()
+    if user_id is None:
+        raise Invalid(f"There is no user {name!r}.")
+    return user_id

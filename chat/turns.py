@@ -1,0 +1,371 @@
+"""The turns of this worker: admitted, begun, told, settled; then the queue's next.
+
+Everything from a committed admission to the start of its run happens without an await: a turn that is in the ledger is
+always run. The end is written before it is told, and told once.
+"""
+
+import asyncio
+import functools
+import logging
+import time
+import uuid
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.db import DatabaseError
+
+from chat import admission, objects, queue, transcript
+from chat.admission import Outgoing, Owner, Queued, Repeated, Started
+from chat.briefing import brief
+from chat.errors import Conflict
+from chat.live import LiveTurn, session_topic, user_topic
+from chat.models import ChatMessage, ChatSession, MessageRole, QueuedMessage
+from chat.partials import Flusher, Partial, partial
+from chat.titles import wants_title, write_title
+from kernel import agent, conf, lanes, runner
+from kernel.abort import AbortReason
+from kernel.hub import hub
+from kernel.llm import catalog, litellm_model
+from kernel.models import ExecutionRecord, Hold, usage_fields
+from kernel.registry import Execution
+from kernel.runner import Outcome, Status
+from kernel.tools import Toolbox
+from kernel.worker import ThisWorker
+
+logger = logging.getLogger(__name__)
+
+OnAdmitted = Callable[[Any], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class End:
+    """A turn's end as written, read back in the transaction's own words."""
+
+    record: ExecutionRecord
+    answer: ChatMessage
+    session: ChatSession
+    queue_length: int
+    first_turn: bool
+
+
+class Turns:
+    """The live turns of one worker."""
+
+    def __init__(self, worker: ThisWorker):
+        self._worker = worker
+        self._live: dict[str, LiveTurn] = {}
+        self._partials = Flusher()
+        self._awaited: dict[int, asyncio.Future[Started]] = {}
+
+    def live_in(self, session_key: str) -> LiveTurn | None:
+        """The turn that runs here in this session."""
+        for execution in self._worker.registry.of_session(session_key):
+            if execution.id in self._live:
+                return self._live[execution.id]
+        return None
+
+    def __iter__(self) -> Iterator[LiveTurn]:
+        return iter(list(self._live.values()))
+
+    async def send(self, outgoing: Outgoing, when_busy: str, on_admitted: OnAdmitted) -> None:
+        """Let the message in; `on_admitted` is told how before anything else is. Raises `ChatError`."""
+        owner = await self._owner(outgoing.session_key, outgoing.user_id)
+        admitted = await self._admit(owner, admission.admit, outgoing, owner, when_busy)
+        on_admitted(admitted)
+        match admitted:
+            case Started():
+                self._begin(admitted)
+            case Queued():
+                self.publish_queue(admitted.session, admitted.queue)
+                self._interrupt(admitted.interrupts, outgoing.user_name)
+            case Repeated():
+                pass
+
+    async def send_now(
+        self, session_key: str, user_id: int, user_name: str, queue_id: str, on_admitted: OnAdmitted
+    ) -> None:
+        """Send this queue item next, interrupting the running turn. Raises `ChatError`."""
+        owner = await self._owner(session_key, user_id)
+        sent = await self._admit(owner, queue.send_now, session_key, user_id, user_name, queue_id, owner)
+        on_admitted(sent)
+        if sent.started is not None:
+            self._begin(sent.started)
+        elif sent.interrupts is not None:
+            self.publish_queue(sent.session, sent.queue)
+            self._interrupt(sent.interrupts, user_name)
+
+    async def started_from(self, queue_id: int, timeout_s: float) -> Started | None:
+        """Wait for the turn that this queue item becomes on this worker; None if it has not within `timeout_s`."""
+        future = self._awaited.setdefault(queue_id, asyncio.get_running_loop().create_future())
+        await asyncio.wait({future}, timeout=timeout_s)
+        self._awaited.pop(queue_id, None)
+        return future.result() if future.done() else None
+
+    async def start(
+        self, session_key: str, user_id: int, admit: Callable[[Owner], Started], on_admitted: OnAdmitted
+    ) -> None:
+        """Start a turn by another admission (continue, regenerate, resend). Raises `ChatError`."""
+        owner = await self._owner(session_key, user_id)
+        started = await self._admit(owner, admit, owner)
+        on_admitted(started)
+        self._begin(started)
+
+    def publish_queue(self, session: ChatSession, rows: list[QueuedMessage]) -> None:
+        hub.publish(
+            session_topic(session.pk),
+            {"type": "studio_chat_queue", "sessionKey": session.key, "queue": objects.queue(rows)},
+        )
+        self.publish_session(session, len(rows))
+
+    def session_object(self, session: ChatSession, queue_length: int) -> objects.Object:
+        """The session as its readers see it now."""
+        return objects.session(
+            session,
+            running=self.live_in(session.key) is not None,
+            queue_length=queue_length,
+            warnings=transcript.warnings(session.key),
+        )
+
+    def publish_session(self, session: ChatSession, queue_length: int) -> None:
+        self._publish_session(session, self.session_object(session, queue_length))
+
+    def publish_deleted(self, session: ChatSession) -> None:
+        self._publish_session(session, {"key": session.key, "deleted": True})
+
+    async def announce_foreign(self, execution_ids: list[str]) -> None:
+        """Tell the readers here of ends that this worker wrote, or found written, for turns that it does not run."""
+        for execution_id in execution_ids:
+            end = await lanes.control.run(_read_end, execution_id)
+            if end is not None:
+                self._publish_end(end, None)
+
+    # Admission
+
+    async def _owner(self, session_key: str, user_id: int) -> Owner:
+        await self._worker.ready()
+        if self._worker.draining:
+            raise Conflict("The server is shutting down. Your message was not sent; send it again in a moment.")
+        default_model = await lanes.control.run(catalog.default_model)
+        execution_id = str(uuid.uuid4())
+        # Registered before the ledger knows it: a stop that comes while it is being admitted finds it.
+        self._worker.registry.register(execution_id, session_key=session_key, user_id=user_id)
+        return Owner(execution_id=execution_id, worker_id=self._worker.id, default_model=default_model)
+
+    async def _admit(self, owner: Owner, function: Callable[..., Any], *args: Any) -> Any:
+        admitted = None
+        try:
+            admitted = await lanes.control.run(function, *args)
+            return admitted
+        finally:
+            started = getattr(admitted, "started", admitted)
+            if not isinstance(started, Started):
+                self._forget(self._worker.registry[owner.execution_id])
+
+    def _forget(self, execution: Execution) -> None:
+        execution.controller.finish()
+        execution.ended.set()
+        self._worker.registry.unregister(execution.id)
+
+    def _interrupt(self, execution_id: str | None, user_name: str) -> None:
+        execution = self._worker.registry.get(execution_id) if execution_id else None
+        if execution is not None:
+            execution.controller.abort(AbortReason.USER_INTERRUPT, by=user_name, source="web")
+
+    # The run
+
+    def _begin(self, started: Started) -> None:
+        execution = self._worker.registry[str(started.record.pk)]
+        execution.model = started.record.model
+        turn = LiveTurn(
+            execution,
+            session_id=started.session.pk,
+            message_id=started.answer.pk,
+            max_steps=conf.max_steps(),
+            on_change=self._partials.watch(self._worker.id),
+        )
+        self._live[execution.id] = turn
+        if started.user_message is not None and started.user_message.queued_as in self._awaited:
+            self._awaited[started.user_message.queued_as].set_result(started)
+        for row in (started.user_message, started.answer):
+            if row is not None:
+                self._tell_message(turn, started, row)
+        self.publish_queue(started.session, started.queue)
+        runner.start(
+            execution,
+            functools.partial(self._answer, started, execution, turn),
+            functools.partial(self._settle, started, execution, turn, self._worker.id),
+            conf.limits(),
+        )
+        execution.signal.listen(lambda _: turn.stopping())  # after the runner's own listener, which closes connections
+
+    async def _answer(self, started: Started, execution: Execution, turn: LiveTurn) -> str:
+        briefing = await lanes.control.run(brief, started)
+        tools = toolbox() if briefing.tool_names is None else toolbox().only(briefing.tool_names)
+        model_name = started.record.model
+        answering = agent.Agent(
+            model=catalog.model_named(model_name),
+            model_name=model_name,
+            history=briefing.history,
+            system=lambda final: briefing.system(final, bool(len(tools))),
+            limits=conf.limits(),
+            tools=tools,
+            max_steps=briefing.max_steps,
+            tool_timeout_s=conf.tool_timeout_s(),
+            checkpoint=functools.partial(self._checkpoint, execution),
+            price=functools.partial(litellm_model.cost_usd, model_name),
+        )
+        return await agent.run(answering, execution, turn.tell)
+
+    async def _checkpoint(self, execution: Execution) -> None:
+        """Before each step: an order to stop, or a hold, that nobody has told us of yet."""
+        order = await lanes.control.run(_order_for, execution.id, execution.user_id, execution.model)
+        if order is not None:
+            reason, by, source = order
+            execution.controller.abort(reason, by=by, source=source)
+
+    # The end
+
+    async def _settle(
+        self, started: Started, execution: Execution, turn: LiveTurn, worker_id: uuid.UUID, outcome: Outcome
+    ) -> bool:
+        turn.flush()
+        turn.close()  # what is stored is what was told, whatever stuck work may still say
+        kept = partial(turn, worker_id)
+        end = await lanes.control.run(_write_end, execution, outcome, worker_id, kept)
+        self._partials.forget(execution.id)
+        self._live.pop(execution.id, None)
+        self._worker.registry.unregister(execution.id)
+        if end is None:
+            await self.announce_foreign([execution.id])
+            return False
+        self._publish_end(end, turn)
+        self._after(end, outcome)
+        return True
+
+    def _publish_end(self, end: End, turn: LiveTurn | None) -> None:
+        key = end.session.key
+        message = objects.message(end.answer, key)
+        result = objects.result(end.record, end.answer)
+        if turn is not None:
+            turn.publish("message", {"message": message})
+            turn.publish("result", result)
+        else:
+            envelope = {"sessionKey": key, "executionId": str(end.record.pk), "seq": None}
+            hub.publish(session_topic(end.session.pk), {"type": "studio_chat_message", **envelope, "message": message})
+            hub.publish(session_topic(end.session.pk), {"type": "studio_chat_result", **envelope, **result})
+        self.publish_session(end.session, end.queue_length)
+        self._transcribe(message, end.session, end.queue_length)
+
+    def _after(self, end: End, outcome: Outcome) -> None:
+        interrupted = outcome.abort is not None and outcome.abort.reason is AbortReason.USER_INTERRUPT
+        if outcome.status is Status.COMPLETED or interrupted:
+            if end.queue_length:
+                self._worker.spawn(self._next(end.session, promoted_only=interrupted), name=f"next:{end.session.key}")
+            if end.first_turn and wants_title(end.record.model):
+                self._worker.spawn(self._title(end), name=f"title:{end.session.key}")
+
+    async def _next(self, session: ChatSession, *, promoted_only: bool) -> None:
+        try:
+            owner = await self._owner(session.key, session.user_id)
+            take = functools.partial(queue.take_next, session.pk, owner, promoted_only=promoted_only)
+            started = await self._admit(owner, take)
+        except Conflict:
+            return  # shutting down: the queue stays as it is
+        except DatabaseError:
+            logger.exception("The next message could not be taken; it stays in the queue.", extra={"action": "next"})
+            return
+        if started is not None:
+            self._begin(started)
+
+    async def _title(self, end: End) -> None:
+        if await write_title(self._worker, end.session, end.answer, end.record.model):
+            self.publish_session(end.session, await lanes.control.run(end.session.queue.count))
+
+    # Telling
+
+    def _publish_session(self, session: ChatSession, shown: objects.Object) -> None:
+        hub.publish(
+            [session_topic(session.pk), user_topic(session.user_id)],
+            {"type": "studio_chat_session", "sessionKey": session.key, "session": shown},
+        )
+
+    def _tell_message(self, turn: LiveTurn, started: Started, row: ChatMessage) -> None:
+        row.execution = started.record
+        message = objects.message(row, started.session.key)
+        turn.publish("message", {"message": message})
+        self._transcribe(message, started.session, len(started.queue))
+
+    def _transcribe(self, message: dict[str, Any], session: ChatSession, queue_length: int) -> None:
+        before = transcript.warnings(session.key)
+
+        def done(_: object) -> None:
+            if transcript.warnings(session.key) != before:
+                self.publish_session(session, queue_length)
+
+        transcript.append(message).add_done_callback(done)
+
+
+@functools.cache
+def toolbox() -> Toolbox:
+    """The tools of STUDIO_TOOLS. Raises `ToolDefinitionError`."""
+    return Toolbox.load(settings.STUDIO_TOOLS)
+
+
+def _order_for(execution_id: str, user_id: int | None, model: str) -> tuple[str, str, str] | None:
+    order = (
+        ExecutionRecord.objects.filter(pk=execution_id)
+        .exclude(intent="")
+        .values_list("intent", "requested_by", "source")
+        .first()
+    )
+    if order is None and (hold := Hold.objects.over(user_id=user_id, model=model).first()):
+        return AbortReason.PANIC_STOP, hold.by, "hold"
+    return order
+
+
+def _write_end(execution: Execution, outcome: Outcome, worker_id: uuid.UUID, kept: Partial) -> End | None:
+    now_s = time.monotonic()
+    measured = {
+        "steps": execution.steps,
+        "duration_ms": round((now_s - execution.started_s) * 1000, 3),
+        "finish_reason": outcome.value if outcome.status is Status.COMPLETED else "",
+        **usage_fields([execution.usage]),
+    }
+    if execution.first_output_s is not None:
+        measured["first_output_ms"] = round((execution.first_output_s - execution.started_s) * 1000, 3)
+    if outcome.abort is not None:
+        measured["settled_ms"] = round((now_s - outcome.abort.decided_s) * 1000, 3)
+    if not ExecutionRecord.objects.settle(execution.id, outcome, worker_id, kept, **measured):
+        return None
+    return _read_end(execution.id)
+
+
+def _read_end(execution_id: str) -> End | None:
+    """The end as it stands; None if the message is gone with its session."""
+    answer = (
+        ChatMessage.objects.select_related("execution", "session")
+        .filter(execution_id=execution_id, role=MessageRole.ASSISTANT)
+        .first()
+    )
+    if answer is None or answer.execution is None:
+        return None
+    return End(
+        record=answer.execution,
+        answer=answer,
+        session=answer.session,
+        queue_length=answer.session.queue.count(),
+        first_turn=not answer.session.messages.filter(pk__lt=answer.pk, role=MessageRole.ASSISTANT).exists(),
+    )
+
+
+_turns: "weakref.WeakKeyDictionary[ThisWorker, Turns]" = weakref.WeakKeyDictionary()
+
+
+def turns_of(worker: ThisWorker) -> Turns:
+    """The turns of `worker`."""
+    if worker not in _turns:
+        _turns[worker] = Turns(worker)
+    return _turns[worker]

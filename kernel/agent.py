@@ -1,0 +1,263 @@
+"""The agent's loop: model call → tool calls → model call …, until the model has answered or the steps are used up. Pure.
+
+It tells what happens through `tell`, synchronously and in order, so that nothing it has received can be lost between two
+awaits. It holds no state of its own beyond the conversation: an abort may end it at any await.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernel.clocks import Limits, ProviderClock
+from kernel.events import Event, Phase, Progress, StepFinished, TextDelta, ToolFinished, ToolStarted, Usage
+from kernel.llm import retry
+from kernel.llm.model import CallDelta, Delta, Finished, Model, ModelRequest
+from kernel.llm.text import Cleaner
+from kernel.registry import Execution
+from kernel.toolrun import CallResult, parse_arguments, run_call
+from kernel.tools import Toolbox
+
+# Buffered output is read without ever waiting; after this long the loop gets its turn, so that a stop is read.
+YIELD_S = 0.005
+# The usual rule of thumb for the tokens of a text whose provider never counted them.
+CHARS_PER_TOKEN = 4
+
+Message = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agent:
+    """Who answers, and with what.
+
+    `system(final)` is the system prompt; `final` says that this is the last step and tools are withheld. `history` is the
+    conversation in OpenAI's form. `checkpoint` is awaited before each step and raises or aborts if the run must not go on.
+    `price(input, output)` is the cost of so many tokens in USD, or None.
+    """
+
+    model: Model
+    model_name: str
+    history: list[Message]
+    system: Callable[[bool], str]
+    limits: Limits
+    tools: Toolbox = field(default_factory=Toolbox)
+    max_steps: int = 8
+    tool_timeout_s: float = 60.0
+    checkpoint: Callable[[], Awaitable[None]]
+    price: Callable[[int, int], float | None] = lambda _input, _output: None
+
+
+async def run(agent: Agent, execution: Execution, tell: Callable[[Event], None]) -> str:
+    """Answer, and return the finish reason. Raises `ModelError`; usage and steps are kept on `execution` as they grow."""
+    messages = list(agent.history)
+    for step in range(1, agent.max_steps + 1):
+        await agent.checkpoint()
+        execution.signal.raise_if_aborted()
+        final = step == agent.max_steps
+        execution.steps = step
+        answer = await _Call(agent, execution, tell, step, final).perform(messages)
+        if not answer.calls or final:
+            tell(StepFinished(step=step, usage=answer.usage, finish_reason=answer.finish_reason))
+            return answer.finish_reason
+        messages.append(answer.as_message())
+        messages += await _run_tools(agent, execution, tell, step, answer.calls)
+        tell(StepFinished(step=step, usage=answer.usage, finish_reason=answer.finish_reason))
+    raise AssertionError("the last step returns")
+
+
+@dataclass(kw_only=True)
+class _ToolCall:
+    """A tool call as it arrives."""
+
+    call_id: str
+    name: str = ""
+    pieces: list[str] = field(default_factory=list)
+
+    @property
+    def arguments(self) -> str:
+        return "".join(self.pieces)
+
+
+@dataclass(kw_only=True)
+class _Answer:
+    """What one model call has said so far."""
+
+    text: list[str] = field(default_factory=list)
+    chars: int = 0
+    calls: list[_ToolCall] = field(default_factory=list)
+    finish_reason: str = ""
+    usage: Usage = field(default_factory=Usage)
+
+    def as_message(self) -> Message:
+        calls = [
+            {"id": c.call_id, "type": "function", "function": {"name": c.name, "arguments": _sendable(c.arguments)}}
+            for c in self.calls
+        ]
+        return {"role": "assistant", "content": "".join(self.text) or None, "tool_calls": calls}
+
+
+class _Call:
+    """One model call of one step: reads the stream, tells what arrives, and counts it even when it is cut off."""
+
+    def __init__(self, agent: Agent, execution: Execution, tell: Callable[[Event], None], step: int, final: bool):
+        self._agent = agent
+        self._execution = execution
+        self._tell = tell
+        self._step = step
+        self._final = final
+        self._answer = _Answer()
+        self._by_index: dict[int, _ToolCall] = {}
+        self._cleaners = {"text": Cleaner(), "reasoning": Cleaner()}
+
+    async def perform(self, messages: list[Message]) -> _Answer:
+        request = ModelRequest(
+            model=self._agent.model_name,
+            messages=[{"role": "system", "content": self._agent.system(self._final)}, *messages],
+            tools=[] if self._final else self._agent.tools.specs(),
+        )
+        self._progress(Phase.WAITING)
+        counted: Usage | None = None
+        try:
+            counted = await self._read(request)
+        finally:
+            self._answer.usage = counted or self._estimate(request)
+            self._execution.usage += self._answer.usage
+        self._complete_calls()
+        return self._answer
+
+    async def _read(self, request: ModelRequest) -> Usage | None:
+        usage: Usage | None = None
+        clock = ProviderClock(self._execution.controller, self._agent.limits)
+        events = retry.stream(
+            self._agent.model, request, signal=self._execution.signal, clock=clock, on_retry=self._on_retry
+        )
+        try:
+            async with aclosing(events):
+                turn_ends_s = time.monotonic() + YIELD_S
+                async for event in events:
+                    match event:
+                        case Delta():
+                            self._on_text(event.kind, event.text)
+                        case CallDelta():
+                            self._on_call(event)
+                        case Finished():
+                            self._answer.finish_reason, usage = event.reason, event.usage
+                    if time.monotonic() > turn_ends_s:
+                        await asyncio.sleep(0)
+                        turn_ends_s = time.monotonic() + YIELD_S
+        finally:
+            for kind, cleaner in self._cleaners.items():
+                self._text(kind, cleaner.flush())
+        return usage
+
+    def _on_text(self, kind: str, text: str) -> None:
+        self._output_began()
+        self._text(kind, self._cleaners[kind].clean(text))
+
+    def _text(self, kind: str, text: str) -> None:
+        if not text:
+            return
+        self._answer.chars += len(text)
+        if kind == "text":
+            self._answer.text.append(text)
+        self._tell(TextDelta(step=self._step, kind=kind, text=text))
+
+    def _on_call(self, delta: CallDelta) -> None:
+        self._output_began()
+        self._answer.chars += len(delta.arguments)
+        call = self._by_index.get(delta.index)
+        if call is None:
+            taken = {c.call_id for c in self._answer.calls}
+            call_id = delta.call_id if delta.call_id and delta.call_id not in taken else ""
+            call = _ToolCall(call_id=call_id or f"call_{self._execution.id}_{self._step}_{delta.index}")
+            self._by_index[delta.index] = call
+            self._answer.calls.append(call)
+        call.pieces.append(delta.arguments)
+        if delta.name and not call.name:
+            call.name = delta.name
+            self._tell(ToolStarted(step=self._step, call_id=call.call_id, name=call.name, input=None))
+
+    def _output_began(self) -> None:
+        if self._execution.first_output_s is None:
+            self._execution.first_output_s = time.monotonic()
+        if self._execution.phase is not Phase.STREAMING:
+            self._progress(Phase.STREAMING)
+
+    def _complete_calls(self) -> None:
+        """The arguments are whole now: say so, readable or not."""
+        self._answer.calls = [call for call in self._answer.calls if call.name] if not self._final else []
+        for call in self._answer.calls:
+            self._tell(ToolStarted(step=self._step, call_id=call.call_id, name=call.name, input=_read_input(call)))
+
+    def _on_retry(self, attempt: int, delay_s: float) -> None:
+        if delay_s:
+            self._progress(Phase.RETRYING, attempt=attempt, retry_in_ms=round(delay_s * 1000))
+        else:
+            self._progress(Phase.WAITING, attempt=attempt)
+
+    def _progress(self, phase: Phase, **more: int) -> None:
+        self._execution.phase = phase
+        self._tell(Progress(phase=phase, step=self._step, max_steps=self._agent.max_steps, **more))
+
+    def _estimate(self, request: ModelRequest) -> Usage:
+        """What was used, where the provider never said: it bills a request that was stopped half-way too."""
+        sent = sum(len(str(message.get("content") or "")) for message in request.messages)
+        tokens_in, tokens_out = -(-sent // CHARS_PER_TOKEN), -(-self._answer.chars // CHARS_PER_TOKEN)
+        cost = self._agent.price(tokens_in, tokens_out)
+        return Usage(input_tokens=tokens_in, output_tokens=tokens_out, cost_usd=cost, estimated=True)
+
+
+async def _run_tools(
+    agent: Agent, execution: Execution, tell: Callable[[Event], None], step: int, calls: list[_ToolCall]
+) -> list[Message]:
+    """Run the calls of one step together and return their answers for the model, in order."""
+    execution.phase = Phase.TOOL
+    names = ", ".join(call.name for call in calls)
+    tell(Progress(phase=Phase.TOOL, step=step, max_steps=agent.max_steps, tool=names))
+
+    async def perform(call: _ToolCall) -> Message:
+        def finished(result: CallResult) -> None:
+            tell(
+                ToolFinished(
+                    step=step,
+                    call_id=call.call_id,
+                    name=call.name,
+                    state=result.state,
+                    output=result.output,
+                    error=result.error,
+                )
+            )
+
+        result = await run_call(
+            agent.tools,
+            name=call.name,
+            arguments=call.arguments,
+            signal=execution.signal,
+            default_timeout_s=agent.tool_timeout_s,
+            on_result=finished,
+        )
+        content = result.output if result.error is None else f"Error: {result.error}"
+        return {"role": "tool", "tool_call_id": call.call_id, "content": content or ""}
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(perform(call), name=f"tool:{call.call_id}") for call in calls]
+    return [task.result() for task in tasks]
+
+
+def _read_input(call: _ToolCall) -> dict[str, Any]:
+    """The arguments as an object; {} where they are none, and the call's result will say why."""
+    try:
+        return parse_arguments(call.arguments)
+    except ValueError:
+        return {}
+
+
+def _sendable(arguments: str) -> str:
+    """The arguments as they may go back to a provider: strict ones refuse what is not a JSON object."""
+    try:
+        parse_arguments(arguments)
+    except ValueError:
+        return "{}"
+    return arguments or "{}"

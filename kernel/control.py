@@ -1,0 +1,204 @@
+"""The verbs behind stop and panic: order, confirm, release. Intent first, then the owner's end, then honest counts.
+
+What this process owns is aborted at once, before anything is awaited: a stop works with the database down. Counts are read
+from the ledger afterwards, never assumed.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from django.db import DatabaseError, transaction
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from kernel import gate, lanes
+from kernel.models import ExecutionQuerySet, ExecutionRecord, ExecutionStatus, Hold, Intent
+from kernel.registry import Execution
+from kernel.worker import ThisWorker
+
+logger = logging.getLogger(__name__)
+
+# How long an answer waits for the owners, and how often it looks into the ledger for those of other processes.
+CONFIRM_S = 1.0
+LOOK_S = 0.05
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Target:
+    """Which executions: of one session, one execution, one user, one model, or (nothing named) all.
+
+    `execution_id` narrows a session to one. Drills are never meant.
+    """
+
+    session_key: str | None = None
+    execution_id: str | None = None
+    user_id: int | None = None
+    model: str | None = None
+
+    def rows(self) -> ExecutionQuerySet:
+        rows = ExecutionRecord.objects.stoppable()
+        wanted = {
+            "session_key": self.session_key,
+            "pk": self.execution_id,
+            "user_id": self.user_id,
+            "model": self.model,
+        }
+        return rows.filter(**{name: value for name, value in wanted.items() if value is not None})
+
+    def matches(self, execution: Execution) -> bool:
+        return execution.kind != "drill" and all(
+            wanted is None or wanted == actual
+            for wanted, actual in (
+                (self.session_key, execution.session_key),
+                (self.execution_id, execution.id),
+                (self.user_id, execution.user_id),
+                (self.model, execution.model),
+            )
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counts:
+    """What a stop did. `failed`: the database could not be asked; what was ordered is then counted as unconfirmed."""
+
+    aborted: int = 0
+    unconfirmed: int = 0
+    already_finished: int = 0
+    active: int = 0
+    failed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HoldOrder:
+    """A hold to be stored with a panic."""
+
+    reason: str = ""
+    by: str = ""
+    user_id: int | None = None
+    model: str = ""
+
+
+@dataclass(kw_only=True)
+class Ordered:
+    """An order that was given: what it struck here, what was live in the ledger, and the hold that was stored with it."""
+
+    struck: list[Execution]
+    ids: list[str] = field(default_factory=list)
+    hold: Hold | None = None
+    failed: bool = False
+
+
+# Run in the transaction that writes the intents, before they are written.
+Also = Callable[[], None]
+
+
+async def order(
+    worker: ThisWorker,
+    target: Target,
+    intent: Intent,
+    *,
+    hold: HoldOrder | None = None,
+    alone: bool = False,
+    also: Also | None = None,
+) -> Ordered:
+    """Abort at once what this process owns of `target`, and write the intent for the rest; waits for nobody.
+
+    `alone` is panic's: it takes the gate, so that no admission under way slips past it. `hold` refuses new runs of its
+    scope until it is released.
+    """
+    struck = strike(worker, target, intent)
+    try:
+        ordered = await lanes.control.run(_write_order, target, intent, hold, also, alone)
+    except DatabaseError:
+        logger.exception("An order to stop could not be written.", extra={"action": "stop"})
+        return Ordered(struck=struck, failed=True)
+    ordered.struck = _merge(struck, strike(worker, target, intent))
+    return ordered
+
+
+async def confirm(worker: ThisWorker, ordered: Ordered, *, active: Q) -> Counts:
+    """Wait for the owners, `CONFIRM_S` at most, and count. `active` says whose live executions are counted after it."""
+    try:
+        if ordered.failed:
+            raise DatabaseError("the order was not written")
+        await _confirmed(worker, ordered)
+        return await lanes.control.run(_count, {*ordered.ids, *(e.id for e in ordered.struck)}, active)
+    except DatabaseError:
+        logger.exception("A stop could not be confirmed from the ledger.", extra={"action": "stop"})
+        return Counts(unconfirmed=len(ordered.struck), active=len(worker.registry), failed=True)
+
+
+def release(hold_id: str | None, by: str) -> int:
+    """Release one hold, or all active ones; return how many. Nothing is sent by it."""
+    holds = Hold.objects.active()
+    if hold_id is not None:
+        holds = holds.filter(pk=hold_id)
+    return holds.update(released_at=Now(), released_by=by)
+
+
+def strike(worker: ThisWorker, target: Target, intent: Intent) -> list[Execution]:
+    """Abort at once what this process owns of `target`; return it, with what was being aborted already."""
+    struck = [execution for execution in worker.registry if target.matches(execution)]
+    for execution in struck:
+        execution.controller.abort(intent.reason, by=intent.by, source=intent.source)
+    return struck
+
+
+def _merge(first: list[Execution], second: list[Execution]) -> list[Execution]:
+    return list({execution.id: execution for execution in (*first, *second)}.values())
+
+
+def _write_order(target: Target, intent: Intent, hold: HoldOrder | None, also: Also | None, alone: bool) -> Ordered:
+    with transaction.atomic():
+        if alone:
+            gate.pass_alone()
+        ordered = Ordered(struck=[])
+        if hold is not None:
+            ordered.hold = Hold.objects.create(
+                reason=hold.reason, by=hold.by, scope_user_id=hold.user_id, scope_model=hold.model
+            )
+            ordered.hold.refresh_from_db()
+        if also is not None:
+            also()
+        rows = target.rows()
+        ordered.ids = [str(pk) for pk in rows.values_list("pk", flat=True)]
+        rows.order(intent)
+        return ordered
+
+
+async def _confirmed(worker: ThisWorker, ordered: Ordered) -> None:
+    """Wait until what was ordered has ended: by its event here, by its row elsewhere."""
+    ours = {execution.id for execution in ordered.struck}
+    waits = [asyncio.ensure_future(execution.ended.wait()) for execution in ordered.struck]
+    elsewhere = [pk for pk in ordered.ids if pk not in ours]
+    if elsewhere:
+        waits.append(asyncio.ensure_future(_ended_elsewhere(worker, elsewhere)))
+    if not waits:
+        return
+    done, late = await asyncio.wait(waits, timeout=CONFIRM_S)
+    for wait in late:
+        wait.cancel()
+    for wait in done:
+        wait.result()
+
+
+async def _ended_elsewhere(worker: ThisWorker, ids: list[str]) -> None:
+    await worker.recover()  # an orphan has no owner to wait for
+    while await lanes.control.run(ExecutionRecord.objects.live().filter(pk__in=ids).exists):
+        await asyncio.sleep(LOOK_S)
+
+
+def _count(ids: set[str], active: Q) -> Counts:
+    ends = ExecutionRecord.objects.filter(pk__in=ids).values_list("status", flat=True)
+    counts = Counts(active=ExecutionRecord.objects.stoppable().filter(active).count())
+    for status in ends:
+        match status:
+            case ExecutionStatus.ABORTED:
+                counts = replace(counts, aborted=counts.aborted + 1)
+            case ExecutionStatus.RUNNING:
+                counts = replace(counts, unconfirmed=counts.unconfirmed + 1)
+            case _:
+                counts = replace(counts, already_finished=counts.already_finished + 1)
+    return counts

@@ -1,0 +1,88 @@
+"""A provider's failure as text for people: what happened, what to do next, and no secret. Knows no litellm."""
+
+import email.utils
+import re
+import time
+from typing import Any
+
+from kernel.llm.model import ModelError
+
+# What a provider says of itself is shown, but not at any length.
+QUOTED_MAX = 300
+SECRETS = re.compile(r"(?i)(\b(?:sk|pk|key|rk|gsk|xai|AIza)[-_]?[A-Za-z0-9_*.-]{8,}|bearer\s+\S+)")
+PREFIXES = re.compile(r"^(?:litellm\.)?(?:[A-Za-z]+(?:Error|Exception): ?|[A-Za-z]+Exception - )+")
+
+ADVICE = {
+    400: "The provider refused the request.",
+    401: "The provider refused the key for {model!r}. Check the provider's key in the server's environment.",
+    403: "The provider does not allow this key to use {model!r}. Check the key's rights or choose another model.",
+    404: "The provider does not know the model {model!r}. Choose another model, or correct STUDIO_MODEL.",
+    408: "The provider did not answer in time. Send again.",
+    413: "The conversation is too long for the model {model!r}. Start a new session, or send less.",
+    429: "The provider is limiting requests to {model!r}. Wait a little and send again.",
+}
+UNREACHABLE = (
+    "The provider of {model!r} cannot be reached. Check the network and the provider's address in the server's environment, "
+    "then send again."
+)
+BROKEN_OFF = "The provider broke off its answer. What had arrived is kept; continue, or send again."
+FAILED = "The provider of {model!r} failed. Send again in a moment."
+UNKNOWN = (
+    "No provider is known for the model {model!r}. Choose another model, or correct STUDIO_MODEL (provider/model)."
+)
+
+
+def model_error(error: Exception, model: str) -> ModelError:
+    """Translate what the adapter raised."""
+    if isinstance(error, ModelError):
+        return error
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    text = str(error)
+    status = getattr(error, "status_code", None)
+    status = status if isinstance(status, int) else None
+    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+    if "LLM Provider NOT provided" in text:
+        return ModelError(UNKNOWN.format(model=model), status=400)
+    if "MidStreamFallbackError" in kinds:
+        return ModelError(_with_quote(BROKEN_OFF, text), status=status, retryable=True)
+    if _unreachable(kinds, text):
+        return ModelError(UNREACHABLE.format(model=model), status=status, retryable=True)
+    if "ContextWindowExceededError" in kinds:
+        status = 413
+    advice = ADVICE.get(status or 0, FAILED).format(model=model)
+    return ModelError(
+        _with_quote(advice, text),
+        status=status,
+        retryable=status is None or status == 408 or status == 429 or status >= 500,
+        retry_after_s=_retry_after_s(headers),
+    )
+
+
+def _unreachable(kinds: set[str], text: str) -> bool:
+    return "ClientConnectionError" in kinds or "Connection error" in text or "Cannot connect to host" in text
+
+
+def _with_quote(advice: str, text: str) -> str:
+    """The advice, and what the provider itself said."""
+    said = text.split("Original exception:")[0].split("\nTraceback")[0].strip()
+    while (shorter := PREFIXES.sub("", said).strip()) != said:
+        said = shorter
+    said = SECRETS.sub("***", said)
+    if len(said) > QUOTED_MAX:
+        said = said[:QUOTED_MAX] + "…"
+    return f"{advice} It said: {said}" if said else advice
+
+
+def _retry_after_s(headers: Any) -> float | None:
+    """`Retry-After` in seconds: a number, or an HTTP date (RFC 9110, 10.2.3)."""
+    value = headers.get("retry-after")
+    if not value:
+        return None
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,193 @@
+"""This process as a worker: its row and lease, its live executions, and the net under every stop.
+
+Started lazily, in the event loop of the first execution or subscriber. A beat renews the lease in the database's clock; a
+worker that cannot renew it in time aborts its own executions before anyone else may take them. A poll reads the intents
+written for its executions, so that a stop reaches them with no broker at all, and settles what other workers lost.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import time
+import uuid
+import weakref
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from typing import Any
+
+from django.db import DatabaseError
+from django.db.models.functions import Now
+from django.dispatch import Signal
+
+from kernel import conf, lanes
+from kernel.abort import AbortReason
+from kernel.models import ExecutionRecord, Worker
+from kernel.registry import ExecutionRegistry
+
+logger = logging.getLogger(__name__)
+
+# Sent on the event loop after this process has settled executions that others lost; `execution_ids` is a list.
+executions_recovered = Signal()
+# Called at every poll with the worker, on the event loop: cheap looks at its live executions.
+on_poll: list[Callable[["ThisWorker"], None]] = []
+
+BEATS_PER_LEASE = 3
+# Without a renewed lease, own executions are aborted after this part of it: well before another worker may take them.
+GIVE_UP_AT = 0.8
+
+
+class ThisWorker:
+    """One process (precisely: one event loop) that owns executions."""
+
+    def __init__(self) -> None:
+        self.id = uuid.uuid4()
+        self.registry = ExecutionRegistry()
+        self.draining = False
+        self.polled_s: float | None = None
+        self._renewed_s = 0.0
+        self._started: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def ready(self) -> "ThisWorker":
+        """Have the row, the beat and the poll; the first caller starts them."""
+        if self._started is None:
+            self._started = self.spawn(self._start(), "worker:start")
+        try:
+            await asyncio.shield(self._started)
+        except DatabaseError:
+            self._started = None  # the next caller tries again
+            raise
+        return self
+
+    def spawn(self, coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        """Start an owned task: it is kept until it ends, and a failure is logged."""
+        task = asyncio.create_task(coroutine, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    async def drain(self, grace_s: float | None = None) -> None:
+        """Take nothing new, abort everything with `shutdown`, and wait for the ends to be written, `grace_s` at most."""
+        self.draining = True
+        live = list(self.registry)
+        for execution in live:
+            execution.controller.abort(AbortReason.SHUTDOWN, source="shutdown")
+        if live:
+            ends = [asyncio.ensure_future(execution.ended.wait()) for execution in live]
+            _, late = await asyncio.wait(ends, timeout=grace_s or conf.shutdown_grace_s())
+            for end in late:
+                end.cancel()
+            logger.info("Drained %s executions, %s not in time.", len(live), len(late), extra={"action": "drain"})
+
+    async def close(self) -> None:
+        """Drain, end the own tasks, and give the lease back."""
+        await self.drain()
+        for task in list(self._tasks):
+            if task is not asyncio.current_task():
+                task.cancel()
+        if self._started is not None:
+            with contextlib.suppress(DatabaseError):  # the lease runs out by itself
+                await lanes.control.run(_leave, self.id)
+            self._started = None
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            logger.error("The task %s failed.", task.get_name(), exc_info=failure)
+
+    async def _start(self) -> None:
+        await lanes.control.run(_join, self.id, conf.lease_s())
+        self._renewed_s = time.monotonic()
+        self.spawn(self._beat(), "worker:beat")
+        self.spawn(self._poll(), "worker:poll")
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(conf.lease_s() / BEATS_PER_LEASE)
+            asked_s = time.monotonic()
+            try:
+                async with asyncio.timeout(conf.lease_s() * GIVE_UP_AT / 2):
+                    kept = await lanes.control.run(Worker.objects.renew, self.id, conf.lease_s())
+            except (DatabaseError, TimeoutError):
+                logger.exception("The lease could not be renewed.", extra={"action": "beat"})
+                if asked_s - self._renewed_s > conf.lease_s() * (GIVE_UP_AT - 1 / BEATS_PER_LEASE):
+                    self._give_up("cannot renew its lease")
+                continue
+            if kept:
+                self._renewed_s = asked_s
+            else:
+                await self._rejoin()
+
+    async def _rejoin(self) -> None:
+        """The lease ran out while this process slept: what it owned is not its own any more."""
+        self._give_up("had lost its lease")
+        self.id = uuid.uuid4()
+        try:
+            await lanes.control.run(_join, self.id, conf.lease_s())
+        except DatabaseError:
+            logger.exception("This worker could not join again; trying at the next beat.", extra={"action": "beat"})
+        else:
+            self._renewed_s = time.monotonic()
+
+    def _give_up(self, why: str) -> None:
+        aborted = self.registry.abort_all(AbortReason.WORKER_LOST, source="lease")
+        logger.warning("This worker %s; it aborted its %s executions.", why, aborted, extra={"action": "lease"})
+
+    async def _poll(self) -> None:
+        orphans_due_s = 0.0
+        while True:
+            try:
+                if len(self.registry):
+                    await self._obey_intents()
+                if time.monotonic() >= orphans_due_s:
+                    orphans_due_s = time.monotonic() + min(1.0, conf.lease_s() / BEATS_PER_LEASE)
+                    await self.recover()
+                self.polled_s = time.monotonic()
+            except DatabaseError:
+                logger.exception("The poll could not read the ledger; trying again.", extra={"action": "poll"})
+            for look in on_poll:
+                look(self)
+            await asyncio.sleep(conf.poll_s())
+
+    async def _obey_intents(self) -> None:
+        for pk, reason, by, source in await lanes.control.run(_intents, self.id):
+            execution = self.registry.get(str(pk))
+            if execution is not None:
+                execution.controller.abort(reason, by=by, source=source)
+
+    async def recover(self) -> list[str]:
+        """Settle what other workers lost; return the ids."""
+        recovered = await lanes.control.run(ExecutionRecord.objects.settle_orphans)
+        if recovered:
+            logger.warning("Settled %s executions of lost workers.", len(recovered), extra={"action": "recover"})
+            await executions_recovered.asend(sender=ThisWorker, worker=self, execution_ids=recovered)
+        return recovered
+
+
+_workers: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, ThisWorker]" = weakref.WeakKeyDictionary()
+
+
+def this_worker() -> ThisWorker:
+    """The worker of the running event loop."""
+    loop = asyncio.get_running_loop()
+    if loop not in _workers:
+        _workers[loop] = ThisWorker()
+    return _workers[loop]
+
+
+def _join(worker_id: uuid.UUID, lease_s: float) -> None:
+    Worker.objects.create(
+        id=worker_id, host=socket.gethostname(), pid=os.getpid(), lease_until=Now() + timedelta(seconds=lease_s)
+    )
+
+
+def _leave(worker_id: uuid.UUID) -> None:
+    """End the lease now, so that nobody waits for it; executions that were not settled in time are recovered."""
+    Worker.objects.filter(pk=worker_id).update(lease_until=Now(), draining=True)
+
+
+def _intents(worker_id: uuid.UUID) -> list[tuple[uuid.UUID, str, str, str]]:
+    mine = ExecutionRecord.objects.live().filter(worker_id=worker_id).exclude(intent="")
+    return list(mine.values_list("pk", "intent", "requested_by", "source"))

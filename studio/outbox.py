@@ -1,0 +1,60 @@
+"""What one socket is sent: bounded, in order, by one task.
+
+The event loop never waits for a reader. A socket that does not take its frames is closed with 1013: its client comes back and
+reads a fresh snapshot, which costs less than everything it has missed.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import orjson
+
+from kernel.hub import Frame
+
+OUTBOX_MAX = 4000
+
+SendMessage = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class Outbox:
+    """The frames that wait for one socket. `on_overflow` is called once, when there are too many."""
+
+    def __init__(self, send: SendMessage, on_overflow: Callable[[], None]):
+        self._send = send
+        self._on_overflow = on_overflow
+        self._waiting: deque[str] = deque()
+        self._something = asyncio.Event()
+        self._closed = False
+
+    def put(self, frame: Frame) -> None:
+        self._put(frame.text)
+
+    def put_data(self, data: dict[str, Any]) -> None:
+        """A frame for this socket alone."""
+        self._put(orjson.dumps(data).decode())
+
+    def close(self) -> None:
+        """Take nothing more; what waits is dropped."""
+        self._closed = True
+        self._waiting.clear()
+        self._something.set()
+
+    async def run(self) -> None:
+        """Send what comes, until closed."""
+        while not self._closed:
+            await self._something.wait()
+            self._something.clear()
+            while self._waiting:
+                await self._send({"type": "websocket.send", "text": self._waiting.popleft()})
+
+    def _put(self, text: str) -> None:
+        if self._closed:
+            return
+        if len(self._waiting) >= OUTBOX_MAX:
+            self.close()
+            self._on_overflow()
+            return
+        self._waiting.append(text)
+        self._something.set()

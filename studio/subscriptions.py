@@ -1,0 +1,71 @@
+"""Which sessions one socket follows, and the join of a snapshot with the events that follow it.
+
+The topic is joined before the snapshot is read; events that come meanwhile wait, and those that the snapshot already holds
+are dropped by their number.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from kernel.hub import Frame, Hub
+
+
+class Subscription:
+    """One session on one socket. Frames wait until `open()`."""
+
+    def __init__(self, topic: str, put: Callable[[Frame], None]):
+        self.topic = topic
+        self._put = put
+        self._waiting: list[Frame] | None = []
+
+    def deliver(self, frame: Frame) -> None:
+        if self._waiting is None:
+            self._put(frame)
+        else:
+            self._waiting.append(frame)
+
+    def open(self, active: dict[str, Any] | None) -> None:
+        """The snapshot has been sent; `active` is its running turn. Send what it does not hold."""
+        waiting, self._waiting = self._waiting or [], None
+        for frame in waiting:
+            if not _is_held(frame.data, active):
+                self._put(frame)
+
+
+def _is_held(event: dict[str, Any], active: dict[str, Any] | None) -> bool:
+    """Whether the snapshot already shows what the event tells."""
+    seq = event.get("seq")
+    if seq is None:
+        return False
+    if active is not None and event["executionId"] == active["executionId"]:
+        return bool(seq <= active["seq"])
+    # Of a turn that has ended only its end is news: the pieces are in the settled message.
+    return event["type"] not in ("studio_chat_message", "studio_chat_result")
+
+
+class Subscriptions:
+    """The sessions that one socket follows, by key."""
+
+    def __init__(self, hub: Hub, put: Callable[[Frame], None]):
+        self._hub = hub
+        self._put = put
+        self._by_key: dict[str, Subscription] = {}
+
+    def join(self, session_key: str, topic: str) -> Subscription:
+        """Follow the session anew; its frames wait until the subscription is opened."""
+        self.leave(session_key)
+        subscription = self._by_key[session_key] = Subscription(topic, self._put)
+        self._hub.subscribe(topic, subscription.deliver)
+        return subscription
+
+    def __contains__(self, session_key: object) -> bool:
+        return session_key in self._by_key
+
+    def leave(self, session_key: str) -> None:
+        subscription = self._by_key.pop(session_key, None)
+        if subscription is not None:
+            self._hub.unsubscribe(subscription.topic, subscription.deliver)
+
+    def leave_all(self) -> None:
+        for session_key in list(self._by_key):
+            self.leave(session_key)
