@@ -1,0 +1,105 @@
+/**
+ * What a person can do, as frames. Each action first tells the store what was asked, so that the page answers at once, and
+ * then the server.
+ */
+import { PAGE_SIZE } from "#studio/conversation";
+import { newId } from "#studio/ids";
+
+export class Actions {
+  #store;
+  #connection;
+
+  constructor(store, connection) {
+    this.#store = store;
+    this.#connection = connection;
+  }
+
+  /** After each connect: what may be chosen, and which sessions there are. */
+  refresh() {
+    this.#connection.request({ type: "studio_chat_options" });
+    this.#connection.request({ type: "studio_chat_sessions" });
+  }
+
+  open(sessionKey) {
+    this.#leave(sessionKey);
+    this.#store.dispatch({ type: "page_open", sessionKey });
+  }
+
+  /** @returns {string} the key of a session that the server will know with its first message */
+  openNew() {
+    const sessionKey = newId();
+    this.#leave(sessionKey);
+    this.#store.dispatch({ type: "page_open", sessionKey, fresh: true });
+    return sessionKey;
+  }
+
+  subscribe(sessionKey) {
+    this.#store.dispatch({ type: "page_subscribing", sessionKey });
+    this.#connection.request({ type: "studio_chat_subscribe", sessionKey, limit: PAGE_SIZE });
+  }
+
+  loadOlder(sessionKey, before) {
+    this.#connection.request({ type: "studio_chat_subscribe", sessionKey, limit: PAGE_SIZE, before });
+  }
+
+  /** @param {{model?: string, roleId?: string}} choice */
+  send(sessionKey, text, choice) {
+    const clientMessageId = newId();
+    this.#store.dispatch({ type: "page_send_asked", sessionKey, clientMessageId, text });
+    this.#connection.request({ type: "studio_chat_send", sessionKey, text, clientMessageId, ...choice }, { keep: true });
+  }
+
+  /** A stop that has to wait for the connection names its execution, so that it cannot hit a later one. */
+  stop(sessionKey) {
+    const { active } = this.#store.state.conversations[sessionKey];
+    const live = this.#store.state.connection.status === "live";
+    const only = live || active === null ? {} : { executionId: active.executionId };
+    this.#store.dispatch({ type: "page_stop_asked", sessionKey });
+    this.#connection.request({ type: "studio_chat_stop_session", sessionKey, ...only }, { keep: true });
+  }
+
+  /** @param {{reason?: string, hold?: boolean}} how */
+  panic(how) {
+    this.#store.dispatch({ type: "page_panic_asked" });
+    this.#connection.request({ type: "studio_chat_panic", ...how });
+  }
+
+  release(holdId) {
+    this.#connection.request({ type: "studio_chat_release", holdId });
+  }
+
+  sendNow(sessionKey, queueId) {
+    this.#connection.request({ type: "studio_chat_send_now", sessionKey, queueId, clientMessageId: newId() });
+  }
+
+  removeQueued(sessionKey, queueId) {
+    this.#connection.request({ type: "studio_chat_queue_remove", sessionKey, queueId });
+  }
+
+  /** @param {"continue"|"regenerate"} how */
+  again(how, sessionKey, messageId) {
+    this.#connection.request({ type: `studio_chat_${how}`, sessionKey, messageId });
+  }
+
+  draft(sessionKey, text) {
+    this.#store.dispatch({ type: "page_draft", sessionKey, text });
+  }
+
+  closeNotice(sessionKey) {
+    this.#store.dispatch({ type: "page_notice_closed", sessionKey });
+  }
+
+  closePanic() {
+    this.#store.dispatch({ type: "page_panic_closed" });
+  }
+
+  reconnect() {
+    this.#connection.connect();
+  }
+
+  #leave(next) {
+    const { open, conversations } = this.#store.state;
+    if (open === null || open === next || conversations[open]?.fresh) return;
+    this.#connection.request({ type: "studio_chat_unsubscribe", sessionKey: open });
+  }
+}

@@ -1,0 +1,43 @@
+/**
+ * Markup comes from the page's `<template>`s; this fills it. No markup is written here.
+ */
+
+/** @param {string} id of a template with one root element @returns {HTMLElement} */
+export function clone(id) {
+  return document.importNode(document.getElementById(id).content, true).firstElementChild;
+}
+
+/** The first element inside `root` that carries `data-slot="name"`. */
+export function slot(root, name) {
+  return root.querySelector(`[data-slot="${name}"]`);
+}
+
+/** Text for each named slot; an empty text hides its slot. Touches only what differs. */
+export function write(root, texts) {
+  for (const [name, text] of Object.entries(texts)) {
+    const element = slot(root, name);
+    setText(element, text ?? "");
+    element.hidden = !text;
+  }
+}
+
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/**
+ * Make `parent`'s children be one element for each item, in order, kept by key.
+ * @param {{key: (item) => string, create: (item) => HTMLElement, update: (element, item) => void}} how
+ */
+export function reconcile(parent, items, { key, create, update }) {
+  const existing = new Map([...parent.children].map((element) => [element.dataset.key, element]));
+  items.forEach((item, index) => {
+    const id = String(key(item));
+    const element = existing.get(id) ?? create(item);
+    existing.delete(id);
+    element.dataset.key = id;
+    if (parent.children[index] !== element) parent.insertBefore(element, parent.children[index] ?? null);
+    update(element, item);
+  });
+  for (const element of existing.values()) element.remove();
+}

@@ -1,0 +1,60 @@
+/**
+ * `<studio-progress>`: what the run is doing right now, in one line. Its seconds tick here, between the server's words.
+ */
+import { setText } from "#studio/dom";
+import { StudioElement } from "#studio/elements/studio-element";
+import { number, seconds } from "#studio/format";
+import { openConversation } from "#studio/reduce";
+import { fill, gettext, ngettext } from "#studio/text";
+
+const TICK_MS = 250;
+const PHASES = {
+  starting: () => gettext("Starting"),
+  waiting: () => gettext("Waiting for the model"),
+  streaming: () => gettext("Answering"),
+  tool: ({ tool }) => (tool ? fill(gettext("Using %(tool)s"), { tool }) : gettext("Using a tool")),
+  retrying: () => gettext("The provider failed; trying again"),
+  stopping: () => gettext("Stopping"),
+  settling: () => gettext("Saving"),
+};
+
+class StudioProgress extends StudioElement {
+  #timer = null;
+  #told = 0; // performance.now() of the latest progress
+
+  render(state) {
+    const conversation = openConversation(state);
+    const active = conversation?.active ?? null;
+    const progress = active?.progress ?? null;
+    if (!this.changed(active?.executionId, progress, conversation?.stopping)) return;
+    this.#told = performance.now();
+    this.hidden = active === null;
+    this.#write(progress, conversation?.stopping);
+    clearInterval(this.#timer);
+    if (active) this.#timer = setInterval(() => this.#write(progress, conversation.stopping), TICK_MS);
+  }
+
+  #write(progress, stopping) {
+    const since = performance.now() - this.#told;
+    const phase = stopping ? "stopping" : (progress?.phase ?? "starting");
+    this.dataset.phase = phase;
+    setText(this.find("phase"), PHASES[phase]?.(progress ?? {}) ?? phase);
+    setText(this.find("details"), progress ? details(progress, since).join(" · ") : "");
+  }
+}
+
+function details({ phase, step, maxSteps, attempt, retryInMs, elapsedMs, outputTokens }, since) {
+  const words = [];
+  if (phase === "retrying" && attempt) words.push(fill(gettext("attempt %(n)s"), { n: number(attempt) }));
+  if (phase === "retrying" && retryInMs) {
+    words.push(fill(gettext("in %(time)s"), { time: seconds(Math.max(0, retryInMs - since) + 999) }));
+  }
+  if (step && maxSteps) words.push(fill(gettext("step %(n)s of %(m)s"), { n: number(step), m: number(maxSteps) }));
+  words.push(seconds((elapsedMs ?? 0) + since));
+  if (outputTokens) {
+    words.push(fill(ngettext("%(n)s token", "%(n)s tokens", outputTokens), { n: number(outputTokens) }));
+  }
+  return words;
+}
+
+customElements.define("studio-progress", StudioProgress);

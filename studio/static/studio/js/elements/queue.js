@@ -1,0 +1,37 @@
+/**
+ * `<studio-queue>`: the messages that wait on the server for their turn, and the ways to send one now or to drop it.
+ */
+import { clone, reconcile, setText, slot } from "#studio/dom";
+import { StudioElement } from "#studio/elements/studio-element";
+import { openConversation } from "#studio/reduce";
+
+class StudioQueue extends StudioElement {
+  listen() {
+    this.addEventListener("click", ({ target }) => {
+      const button = target.closest("button");
+      if (!button) return;
+      const { key } = button.closest("[data-key]").dataset;
+      if (button.dataset.slot === "send-now") this.actions.sendNow(this.store.state.open, key);
+      else this.actions.removeQueued(this.store.state.open, key);
+    });
+  }
+
+  render(state) {
+    const conversation = openConversation(state);
+    const queue = conversation?.queue ?? [];
+    const waiting = conversation?.active ? conversation.outbox : [];
+    if (!this.changed(queue, waiting)) return;
+    this.hidden = queue.length + waiting.length === 0;
+    reconcile(this.find("list"), [...queue, ...waiting], {
+      key: ({ id, clientMessageId }) => id ?? clientMessageId,
+      create: () => clone("queue-item"),
+      update: (item, { id, text }) => {
+        setText(slot(item, "text"), text);
+        item.classList.toggle("is-sending", !id);
+        item.querySelectorAll("button").forEach((button) => (button.disabled = !id));
+      },
+    });
+  }
+}
+
+customElements.define("studio-queue", StudioQueue);

@@ -1,0 +1,116 @@
+/**
+ * `<studio-thread>`: the open conversation, oldest first. It stays at its end while the reader is there, and never moves
+ * under a reader who has scrolled away.
+ */
+import { clone, reconcile, setText, slot } from "#studio/dom";
+import { StudioElement } from "#studio/elements/studio-element";
+import { openConversation } from "#studio/reduce";
+import { gettext } from "#studio/text";
+
+const NEAR_END_PX = 64;
+const WARNINGS = {
+  transcript_failed: () =>
+    gettext(
+      "The transcript file could not be written. The conversation itself is safe in the database. Free disk space or check STUDIO_TRANSCRIPT_DIR.",
+    ),
+};
+
+class StudioThread extends StudioElement {
+  #pinned = true;
+  #top = 0;
+  #around = null;
+  #shown = { open: null, waiting: 0, firstId: null };
+
+  listen() {
+    this.addEventListener("scroll", () => this.#scrolled());
+    new ResizeObserver(() => this.#follow()).observe(this.find("content"));
+    new ResizeObserver(() => this.#follow()).observe(this);
+    this.find("older").addEventListener("click", () => this.#loadOlder());
+    this.find("jump").addEventListener("click", () => this.#jump());
+  }
+
+  render(state) {
+    const conversation = openConversation(state);
+    if (!this.changed(state.open, conversation, state.connection.status, state.options)) return;
+    const before = this.#shown;
+    const fromEnd = this.scrollHeight - this.scrollTop;
+    this.#shown = { open: state.open, waiting: conversation.outbox.length, firstId: conversation.messages[0]?.id };
+    if (before.open !== state.open || before.waiting < this.#shown.waiting) this.#pin(true);
+    this.#showStates(conversation);
+    this.#showMessages(conversation, state);
+    this.#showWarnings(conversation.warnings);
+    if (!this.#pinned && before.firstId !== this.#shown.firstId) this.scrollTop = this.scrollHeight - fromEnd;
+    this.#follow();
+  }
+
+  #showStates(conversation) {
+    const { loaded, missing, messages, outbox, hasOlder } = conversation;
+    this.find("loading").hidden = loaded;
+    this.find("missing").hidden = !missing;
+    this.find("welcome").hidden = !loaded || missing || messages.length + outbox.length > 0;
+    this.find("older").hidden = !hasOlder;
+  }
+
+  #showMessages({ messages, outbox, active }, { options, connection }) {
+    const around = this.#aroundNow(options?.features ?? [], messages.at(-1)?.id ?? null);
+    const waiting = active ? [] : outbox.map(({ clientMessageId, text }) => ({ id: clientMessageId, role: "sending", text }));
+    reconcile(this.find("messages"), [...messages, ...waiting], {
+      key: ({ id }) => id,
+      create: ({ role }) => clone(`message-${role}`),
+      update: (element, message) =>
+        message.role === "sending" ? showSending(element, message, connection) : element.show(message, around),
+    });
+  }
+
+  /** One object while nothing in it changes, so that a message can tell by identity. */
+  #aroundNow(features, latestId) {
+    if (this.#around?.features !== features || this.#around.latestId !== latestId) {
+      this.#around = { page: this.page, actions: this.actions, features, latestId };
+    }
+    return this.#around;
+  }
+
+  #showWarnings(warnings) {
+    reconcile(this.find("warnings"), warnings, {
+      key: (warning) => warning,
+      create: () => clone("thread-warning"),
+      update: (element, warning) => setText(slot(element, "text"), WARNINGS[warning]?.() ?? warning),
+    });
+  }
+
+  /** Only a move upwards is the reader's; a thread that shrinks or grows under its end says nothing. */
+  #scrolled() {
+    const nearEnd = this.scrollHeight - this.scrollTop - this.clientHeight < NEAR_END_PX;
+    if (nearEnd) this.#pin(true);
+    else if (this.scrollTop < this.#top) this.#pin(false);
+    this.#top = this.scrollTop;
+  }
+
+  #pin(pinned) {
+    this.#pinned = pinned;
+    this.find("jump").hidden = pinned;
+  }
+
+  #follow() {
+    if (this.#pinned) this.scrollTop = this.scrollHeight;
+  }
+
+  #jump() {
+    this.#pin(true);
+    this.#follow();
+  }
+
+  /** The reader keeps the place (`fromEnd`): what is new above does not push down what is being read. */
+  #loadOlder() {
+    const { open, conversations } = this.store.state;
+    this.#pin(false);
+    this.actions.loadOlder(open, conversations[open].messages[0].id);
+  }
+}
+
+function showSending(element, { text }, { status }) {
+  setText(slot(element, "text"), text);
+  setText(slot(element, "state"), status === "live" ? gettext("Sending…") : gettext("Waits for the connection"));
+}
+
+customElements.define("studio-thread", StudioThread);

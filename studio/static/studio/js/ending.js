@@ -1,0 +1,135 @@
+/**
+ * How an answer ended, in the reader's words: one card for each reason. Pure.
+ *
+ * Promise: it reads only the stored message, so that a card is the same after a reload. The contract's fixed `error`
+ * texts of an abort are never shown.
+ */
+import { codePointLength } from "#studio/codepoints";
+import { cost, duration, moment, number } from "#studio/format";
+import { fill, gettext, ngettext } from "#studio/text";
+
+/**
+ * @param {object} message a settled assistant row
+ * @param {{userName: string}} reader
+ * @returns {null | {tone: string, title: string, subtle: boolean, detail: string, kept: string, facts: {label: string,
+ *   value: string}[], advice: string}} null for a clean end and for one still to come
+ */
+export function describeEnding(message, reader) {
+  if (message.status !== "aborted" && message.status !== "error") return null;
+  const words = message.status === "error" ? errorWords(message) : abortWords(message);
+  const subtle = message.abortReason === "user_interrupt";
+  return { detail: "", ...words, subtle, kept: kept(message), facts: facts(message, reader) };
+}
+
+/** What a live region says about an end, once. */
+export function announceEnding({ status, abortReason, timeoutKind }) {
+  if (status === "completed") return gettext("The answer is complete.");
+  if (status === "error") return gettext("The answer ended with an error.");
+  return abortWords({ abortReason, timeoutKind }).title;
+}
+
+/** @returns {string[]} tokens and cost, as far as they are known */
+export function usageWords(usage) {
+  if (!usage) return [];
+  const tokens = fill(gettext("%(input)s in, %(output)s out"), {
+    input: number(usage.inputTokens),
+    output: number(usage.outputTokens),
+  });
+  const words = [usage.estimated ? fill(gettext("about %(tokens)s"), { tokens }) : tokens];
+  return usage.costUsd === null || usage.costUsd === undefined ? words : [...words, cost(usage.costUsd)];
+}
+
+function errorWords({ error }) {
+  return {
+    tone: "error",
+    title: gettext("The model could not finish"),
+    detail: error ?? "",
+    advice: gettext("Your message and what had arrived are kept. Send again, or choose another model."),
+  };
+}
+
+function abortWords({ abortReason, timeoutKind }) {
+  const say = ABORTS[abortReason] ?? unknownAbort;
+  return say(timeoutKind);
+}
+
+const ABORTS = {
+  session_stop: () => ({
+    tone: "stop",
+    title: gettext("Session stopped"),
+    advice: gettext("Write your next message to go on from here."),
+  }),
+  panic_stop: () => ({
+    tone: "panic",
+    title: gettext("Stopped by Panic"),
+    advice: gettext("Everything that was running was stopped. You can send again as soon as no hold is shown above."),
+  }),
+  timeout: (timeoutKind) => ({ tone: "timeout", ...timeoutWords(timeoutKind) }),
+  user_interrupt: () => ({ tone: "quiet", title: gettext("Partial: interrupted by your next message"), advice: "" }),
+  disconnect: () => ({
+    tone: "lost",
+    title: gettext("Stopped: nobody was watching"),
+    advice: gettext("This studio ends answers that nobody watches. Send again and keep the page open."),
+  }),
+  shutdown: () => ({
+    tone: "lost",
+    title: gettext("Stopped: the server was restarted"),
+    advice: gettext("Nothing is wrong with your message. Send again to go on."),
+  }),
+  worker_lost: () => ({
+    tone: "lost",
+    title: gettext("Lost: the server process stopped working"),
+    advice: gettext("What had been saved is kept; up to half a second of text may be missing. Send again to go on."),
+  }),
+  deleted: () => ({
+    tone: "lost",
+    title: gettext("Stopped: the session was deleted"),
+    advice: gettext("Start a new session to go on."),
+  }),
+};
+
+function unknownAbort() {
+  return { tone: "lost", title: gettext("Stopped"), advice: gettext("Send again to go on.") };
+}
+
+function timeoutWords(kind) {
+  const words = {
+    first_token: {
+      title: gettext("Timeout: the model did not begin to answer"),
+      advice: gettext("Send again, or choose another model."),
+    },
+    idle: {
+      title: gettext("Timeout: the model fell silent"),
+      advice: gettext("What had arrived is kept. Send again, or choose another model."),
+    },
+  };
+  const total = {
+    title: gettext("Timeout: the answer took too long"),
+    advice: gettext("Ask for less at once, or ask an operator for a longer limit."),
+  };
+  return words[kind] ?? total;
+}
+
+function kept({ text, parts }) {
+  const length = codePointLength(text);
+  const tools = parts.filter((part) => part.kind === "tool" && part.state === "completed").length;
+  const words = [];
+  if (length) words.push(fill(ngettext("%(n)s character", "%(n)s characters", length), { n: number(length) }));
+  if (tools) words.push(fill(ngettext("%(n)s tool result", "%(n)s tool results", tools), { n: number(tools) }));
+  return words.length ? words.join(" · ") : gettext("Nothing had arrived yet");
+}
+
+function facts({ stop, finishedAt, usage }, { userName }) {
+  const by = stop?.by === userName ? fill(gettext("you (%(name)s)"), { name: userName }) : stop?.by;
+  const at = stop?.requestedAt ?? finishedAt;
+  const rows = [
+    [gettext("By"), by],
+    [gettext("At"), at && moment(at)],
+    [gettext("Connection to the model closed after"), measured(stop?.upstreamClosedMs)],
+    [gettext("Saved after"), measured(stop?.settledMs)],
+    [gettext("Tokens"), usageWords(usage).join(" · ")],
+  ];
+  return rows.filter(([, value]) => value).map(([label, value]) => ({ label, value }));
+}
+
+const measured = (ms) => (ms === null || ms === undefined ? "" : ms < 1 ? fill(gettext("less than %(time)s"), { time: duration(1) }) : duration(ms));

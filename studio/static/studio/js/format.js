@@ -1,0 +1,35 @@
+/**
+ * Numbers, durations and times as the reader's language writes them.
+ */
+
+const language = () => globalThis.document?.documentElement.lang || "en";
+
+export const number = (value) => new Intl.NumberFormat(language()).format(value);
+
+/** @param {number} ms @returns {string} `4 ms`, `1.3 sec`, `2 min 5 sec` */
+export function duration(ms) {
+  if (ms < 1000) return unit(Math.round(ms), "millisecond");
+  if (ms < 60_000) return unit(Math.round(ms / 100) / 10, "second");
+  const seconds = Math.round(ms / 1000);
+  return `${unit(Math.floor(seconds / 60), "minute")} ${unit(seconds % 60, "second")}`;
+}
+
+/** Whole seconds, for what ticks. */
+export const seconds = (ms) => (ms < 60_000 ? unit(Math.floor(ms / 1000), "second") : duration(ms));
+
+export function cost(usd) {
+  const digits = { minimumFractionDigits: 2, maximumFractionDigits: usd < 0.01 ? 6 : 4 };
+  return new Intl.NumberFormat(language(), { style: "currency", currency: "USD", ...digits }).format(usd);
+}
+
+/** @param {string|number} at ISO text, or milliseconds since the epoch. Today's times come without the date. */
+export function moment(at, now = new Date()) {
+  const date = new Date(at);
+  const today = date.toDateString() === now.toDateString();
+  const form = today ? { timeStyle: "medium" } : { dateStyle: "medium", timeStyle: "short" };
+  return new Intl.DateTimeFormat(language(), form).format(date);
+}
+
+function unit(value, name) {
+  return new Intl.NumberFormat(language(), { style: "unit", unit: name, unitDisplay: "short" }).format(value);
+}

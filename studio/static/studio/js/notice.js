@@ -1,0 +1,28 @@
+/**
+ * What went wrong with a command, and what to do: one text for each stable code of the protocol. Pure.
+ */
+import { gettext } from "#studio/text";
+
+/** @param {{code: string, error: string, request: string|null}} notice @returns {{text: string, detail: string}} */
+export function describeNotice({ code, error, request }) {
+  const say = CODES[code] ?? (() => gettext("That did not work. Try again."));
+  return { text: say(request), detail: SELF_EXPLAINING.has(code) ? "" : (error ?? "") };
+}
+
+const SELF_EXPLAINING = new Set(["disconnected", "queue_full", "not_found"]);
+
+const CODES = {
+  disconnected: () => gettext("There is no connection, so nothing was changed. Try again when it is back."),
+  not_found: () => gettext("This session does not exist, or it is not yours. Start a new one."),
+  forbidden: () => gettext("You do not have the permission for that."),
+  held: () => gettext("New runs are held by an operator. Your text is kept; send it when the hold is released."),
+  queue_full: () => gettext("The queue is full. Your text is kept; remove a queued message or wait for an answer."),
+  too_large: () => gettext("The message is too long. Your text is kept; shorten it, or send it in parts."),
+  invalid: () => gettext("The server refused this. Your text is kept; change it and send again."),
+  stale: () => gettext("That had just been taken or changed. What you see now is up to date."),
+  conflict: () => gettext("The session is busy. Try again when the answer has ended."),
+  internal: (request) =>
+    request === "studio_chat_stop_session"
+      ? gettext("The stop could not be recorded. The model was told to end; press Stop again to make sure.")
+      : gettext("The server had a problem. Nothing you wrote is lost; try again."),
+};

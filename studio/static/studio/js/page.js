@@ -1,0 +1,66 @@
+/**
+ * The studio page: one store, one connection, and the elements that show the one and speak through the other.
+ */
+import "#studio/elements/announcer";
+import "#studio/elements/composer";
+import "#studio/elements/connection-state";
+import "#studio/elements/holds";
+import "#studio/elements/message";
+import "#studio/elements/panic";
+import "#studio/elements/panic-outcome";
+import "#studio/elements/progress";
+import "#studio/elements/queue";
+import "#studio/elements/sessions";
+import "#studio/elements/sidebar";
+import "#studio/elements/thread";
+
+import { Actions } from "#studio/actions";
+import { Connection } from "#studio/connection";
+import { enableCopy } from "#studio/copy";
+import { newId } from "#studio/ids";
+import { useMarkdown } from "#studio/prose";
+import { initialState, openConversation, openSession, reduce } from "#studio/reduce";
+import { Route } from "#studio/route";
+import { loadSeen, saveSeen } from "#studio/seen";
+import { createStore } from "#studio/store";
+import { gettext } from "#studio/text";
+
+const page = JSON.parse(document.getElementById("page").textContent);
+const store = createStore(reduce, initialState({ sessionKey: page.sessionKey, seen: loadSeen() }));
+const connection = new Connection({
+  open: () => new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws/studio/`),
+  onFrame: store.dispatch,
+  onStatus: connectionChanged,
+  onLoggedOut: () => location.assign(`${page.urls.login}?next=${encodeURIComponent(location.pathname)}`),
+  newId,
+});
+const actions = new Actions(store, connection);
+const route = new Route(page.urls, (sessionKey) => (sessionKey ? actions.open(sessionKey) : actions.openNew()));
+
+if (page.libraries) await useMarkdown();
+if (page.sessionKey === null) actions.openNew();
+document.querySelectorAll("[data-studio]").forEach((element) => element.attach({ store, actions, page }));
+document.addEventListener("studio-sending", () => route.go(store.state.open));
+window.addEventListener("online", () => connection.connect());
+window.addEventListener("offline", () => connectionChanged(store.state.connection));
+enableCopy(document.documentElement);
+store.subscribe(changed);
+connection.connect();
+document.querySelector("studio-composer").focusText();
+
+function connectionChanged(status) {
+  const offline = status.status === "reconnecting" && !navigator.onLine;
+  store.dispatch({ type: "page_connection", ...status, ...(offline && { status: "offline" }) });
+  if (status.status === "live") actions.refresh();
+}
+
+/** What the state asks of the page itself: read again what is stale, name the window, remember what was seen. */
+function changed(state, before) {
+  const { stale, subscribing, fresh } = openConversation(state);
+  if (stale && !subscribing && !fresh && state.connection.status === "live") actions.subscribe(state.open);
+  const title = openSession(state)?.title || gettext("New session");
+  const running = openConversation(state).active !== null;
+  document.title = `${running ? "● " : ""}${title} · Studio`;
+  document.getElementById("session-title").textContent = title;
+  if (state.seen !== before.seen) saveSeen(state.seen);
+}

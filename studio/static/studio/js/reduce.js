@@ -1,0 +1,178 @@
+/**
+ * The page's whole memory: `reduce(state, frame)`. Pure; a frame in, the next state out, the old one untouched.
+ *
+ * Frames come from the server (`studio_chat_*`; a reply carries the `request` that it answers) and from the page itself
+ * (`page_*`). An unknown frame changes nothing, so that a newer server does not break an older page.
+ */
+import { applyOlderPage, applyRunEvent, applySnapshot, emptyConversation, markStale } from "#studio/conversation";
+
+/** @param {{sessionKey?: string|null, seen?: Object<string, unknown>}} page what the page knew when it was loaded */
+export function initialState({ sessionKey = null, seen = {} } = {}) {
+  return {
+    connection: { status: "connecting", code: null, retryInMs: null },
+    options: null,
+    sessions: null,
+    seen,
+    open: sessionKey,
+    conversations: sessionKey ? { [sessionKey]: { ...emptyConversation(), stale: true } } : {},
+    holds: [],
+    panic: { asked: false, reply: null },
+    announcement: null,
+  };
+}
+
+export function reduce(state, frame) {
+  const handle = HANDLERS[frame.type];
+  return handle ? handle(state, frame) : state;
+}
+
+export const openConversation = (state) => state.conversations[state.open] ?? null;
+export const openSession = (state) => state.sessions?.find(({ key }) => key === state.open) ?? null;
+export const isUnread = (state, { key, updatedAt }) =>
+  key !== state.open && key in state.seen && state.seen[key] !== updatedAt;
+
+const HANDLERS = {
+  page_connection: (state, { status, code = null, retryInMs = null }) => reconnected(state, { status, code, retryInMs }),
+  page_open: (state, { sessionKey, fresh = false }) => openOne(state, sessionKey, fresh),
+  page_subscribing: (state, { sessionKey }) => change(state, sessionKey, () => ({ stale: false, subscribing: true })),
+  page_draft: (state, { sessionKey, text }) => change(state, sessionKey, () => ({ draft: text })),
+  page_notice_closed: (state, { sessionKey }) => change(state, sessionKey, () => ({ notice: null })),
+  page_send_asked: sendAsked,
+  page_stop_asked: stopAsked,
+  page_panic_asked: (state) => ({ ...state, panic: { asked: true, reply: null } }),
+  page_panic_closed: (state) => ({ ...state, panic: { asked: false, reply: null } }),
+
+  studio_chat_options_ok: (state, { ok, models, roles, permissions, limits, features = [] }) =>
+    ok ? { ...state, options: { models, roles, permissions, limits, features } } : state,
+  studio_chat_sessions_ok: (state, { ok, sessions }) => (ok ? withSessions(state, sessions) : state),
+  studio_chat_subscribe_ok: subscribed,
+  studio_chat_send_ok: sent,
+  studio_chat_stop_session_ok: stopAnswered,
+  studio_chat_panic_ok: (state, reply) => ({ ...state, panic: { asked: false, reply } }),
+  studio_chat_release_ok: noteFailure,
+  studio_chat_send_now_ok: noteFailure,
+  studio_chat_queue_remove_ok: noteFailure,
+  studio_chat_continue_ok: noteFailure,
+  studio_chat_regenerate_ok: noteFailure,
+  studio_chat_error: noteFailure,
+
+  studio_chat_message: runEvent,
+  studio_chat_progress: runEvent,
+  studio_chat_delta: runEvent,
+  studio_chat_tool: runEvent,
+  studio_chat_result: (state, event) => announced(runEvent(state, event), event, state),
+  studio_chat_queue: (state, { sessionKey, queue }) => change(state, sessionKey, () => ({ queue })),
+  studio_chat_session: (state, { session }) => withSession(state, session),
+  studio_chat_hold: (state, { holds }) => ({ ...state, holds }),
+};
+
+/** `update` gives the changed fields of a conversation that exists; a stranger's changes nothing. */
+function change(state, sessionKey, update) {
+  const conversation = state.conversations[sessionKey];
+  if (!conversation) return state;
+  return replace(state, sessionKey, { ...conversation, ...update(conversation) });
+}
+
+const replace = (state, sessionKey, conversation) => ({
+  ...state,
+  conversations: { ...state.conversations, [sessionKey]: conversation },
+});
+
+function runEvent(state, event) {
+  const conversation = state.conversations[event.sessionKey];
+  return conversation ? replace(state, event.sessionKey, applyRunEvent(conversation, event)) : state;
+}
+
+/** Each end is announced once, also when its result is repeated. */
+function announced(state, event, before) {
+  const ended = (from) => from.conversations[event.sessionKey]?.ended.includes(event.executionId) ?? false;
+  if (event.sessionKey !== state.open || ended(before) || !ended(state)) return state;
+  const { executionId, status, abortReason = null } = event;
+  return { ...state, announcement: { executionId, status, abortReason } };
+}
+
+/** What was heard before a broken connection may be old: the open conversation is read again. */
+function reconnected(state, connection) {
+  const idle = Object.entries(state.conversations).map(([key, one]) => [key, { ...one, subscribing: false }]);
+  const next = { ...state, connection, conversations: Object.fromEntries(idle) };
+  return connection.status === "live" && state.open ? change(next, state.open, markStale) : next;
+}
+
+function openOne(state, sessionKey, fresh) {
+  if (sessionKey === null) return { ...state, open: null };
+  const conversation = state.conversations[sessionKey] ?? emptyConversation(fresh);
+  return markSeen({ ...replace(state, sessionKey, markStale(conversation)), open: sessionKey }, sessionKey);
+}
+
+function sendAsked(state, { sessionKey, clientMessageId, text }) {
+  return change(state, sessionKey, ({ outbox }) => ({
+    outbox: [...outbox, { clientMessageId, text }],
+    draft: "",
+    notice: null,
+  }));
+}
+
+function stopAsked(state, { sessionKey }) {
+  return change(state, sessionKey, ({ active }) => ({ stopping: stopping(active) }));
+}
+
+const stopping = (active, unconfirmed = false) => ({ executionId: active?.executionId ?? null, unconfirmed });
+
+function sent(state, { ok, request, resent = false, ...reply }) {
+  const { sessionKey, clientMessageId, text } = request;
+  return change(state, sessionKey, (conversation) => {
+    const outbox = conversation.outbox.filter((one) => one.clientMessageId !== clientMessageId);
+    if (ok) return { outbox, fresh: false, missing: false, loaded: true, stale: conversation.stale || resent };
+    const draft = conversation.draft ? `${text}\n\n${conversation.draft}` : text;
+    return { outbox, draft, notice: { code: reply.code, error: reply.error, request: request.type } };
+  });
+}
+
+function subscribed(state, { request, ...reply }) {
+  const { sessionKey } = request;
+  if (!reply.ok) return subscribeFailed(state, sessionKey, reply);
+  if (request.before) return change(state, sessionKey, (one) => applyOlderPage(one, { ...reply, request }));
+  const next = change(state, sessionKey, (conversation) => applySnapshot(conversation, { ...reply, request }));
+  return withSession({ ...next, holds: reply.holds }, reply.session);
+}
+
+function subscribeFailed(state, sessionKey, { code, error }) {
+  return change(state, sessionKey, () =>
+    code === "not_found"
+      ? { subscribing: false, stale: false, loaded: true, missing: true }
+      : { subscribing: false, notice: { code, error, request: "studio_chat_subscribe" } },
+  );
+}
+
+/** A confirmed stop with nothing live is the truth, even if the result were lost: what differs is read again. */
+function stopAnswered(state, { ok, request, ...reply }) {
+  return change(state, request.sessionKey, (conversation) => {
+    if (!ok) return { stopping: null, notice: { code: reply.code, error: reply.error, request: request.type } };
+    if (conversation.active === null) return { stopping: null };
+    if (reply.unconfirmedCount > 0) return { stopping: stopping(conversation.active, true) };
+    return { ...markStale(conversation), stopping: stopping(conversation.active) };
+  });
+}
+
+function noteFailure(state, { ok, code, error, request }) {
+  const sessionKey = request?.sessionKey ?? state.open;
+  return ok ? state : change(state, sessionKey, () => ({ notice: { code, error, request: request?.type ?? null } }));
+}
+
+function withSessions(state, sessions) {
+  const unknown = sessions.filter(({ key }) => !(key in state.seen)).map(({ key, updatedAt }) => [key, updatedAt]);
+  return markSeen({ ...state, sessions: latestFirst(sessions), seen: { ...state.seen, ...Object.fromEntries(unknown) } });
+}
+
+function withSession(state, session) {
+  const others = (state.sessions ?? []).filter(({ key }) => key !== session.key);
+  const next = { ...state, sessions: latestFirst([...others, session]) };
+  return markSeen(change(next, session.key, () => ({ warnings: session.warnings ?? [] })));
+}
+
+function markSeen(state) {
+  const session = openSession(state);
+  return session ? { ...state, seen: { ...state.seen, [session.key]: session.updatedAt } } : state;
+}
+
+const latestFirst = (sessions) => sessions.toSorted((a, b) => new Date(b.updatedAt) - new Date(a.updatedAt));
