@@ -6,7 +6,7 @@ A link logs in once, at the press of a button (whatever merely looks at it does 
 
 from django.conf import settings
 from django.contrib.auth import get_user_model, login
-from django.contrib.auth.models import AbstractBaseUser, User
+from django.contrib.auth.models import User
 from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -23,7 +23,7 @@ class LoginTokens(PasswordResetTokenGenerator):
 
     key_salt = "studio.login_link"
 
-    def _make_hash_value(self, user: AbstractBaseUser, timestamp: int) -> str:
+    def _make_hash_value(self, user: User, timestamp: int) -> str:
         # Django leaves the microseconds out: a link used within the second of an earlier login would stay valid.
         return f"{super()._make_hash_value(user, timestamp)}{user.last_login and user.last_login.isoformat()}"
 

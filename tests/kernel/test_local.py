@@ -36,6 +36,8 @@ sys.stdin.read()
 LOADING = "import sys; sys.stdin.read()"
 BROKEN = "raise SystemExit(3)"
 
+# litellm's own use of pydantic, where a stream tells its usage.
+pytestmark = pytest.mark.filterwarnings("ignore:Accessing the 'model_computed_fields' attribute")
 real = pytest.mark.skipif(not local_model_installed(), reason="the local model's packages are not installed")
 
 
