@@ -132,4 +132,7 @@ function facts({ stop, finishedAt, usage }, { userName }) {
   return rows.filter(([, value]) => value).map(([label, value]) => ({ label, value }));
 }
 
-const measured = (ms) => (ms === null || ms === undefined ? "" : ms < 1 ? fill(gettext("less than %(time)s"), { time: duration(1) }) : duration(ms));
+function measured(ms) {
+  if (ms === null || ms === undefined) return "";
+  return ms < 1 ? fill(gettext("less than %(time)s"), { time: duration(1) }) : duration(ms);
+}

@@ -18,7 +18,10 @@ const CODES = {
   held: () => gettext("New runs are held by an operator. Your text is kept; send it when the hold is released."),
   queue_full: () => gettext("The queue is full. Your text is kept; remove a queued message or wait for an answer."),
   too_large: () => gettext("The message is too long. Your text is kept; shorten it, or send it in parts."),
-  invalid: () => gettext("The server refused this. Your text is kept; change it and send again."),
+  invalid: (request) =>
+    request === "studio_chat_send"
+      ? gettext("The server refused this. Your text is kept; change it and send again.")
+      : gettext("The server refused this."),
   stale: () => gettext("That had just been taken or changed. What you see now is up to date."),
   conflict: () => gettext("The session is busy. Try again when the answer has ended."),
   internal: (request) =>

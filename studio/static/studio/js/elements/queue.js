@@ -4,6 +4,7 @@
 import { clone, reconcile, setText, slot } from "#studio/dom";
 import { StudioElement } from "#studio/elements/studio-element";
 import { openConversation } from "#studio/reduce";
+import { gettext } from "#studio/text";
 
 class StudioQueue extends StudioElement {
   listen() {
@@ -20,8 +21,10 @@ class StudioQueue extends StudioElement {
     const conversation = openConversation(state);
     const queue = conversation?.queue ?? [];
     const waiting = conversation?.active ? conversation.outbox : [];
-    if (!this.changed(queue, waiting)) return;
+    const running = Boolean(conversation?.active);
+    if (!this.changed(queue, waiting, running)) return;
     this.hidden = queue.length + waiting.length === 0;
+    setText(this.find("title"), titleWords(running));
     reconcile(this.find("list"), [...queue, ...waiting], {
       key: ({ id, clientMessageId }) => id ?? clientMessageId,
       create: () => clone("queue-item"),
@@ -32,6 +35,11 @@ class StudioQueue extends StudioElement {
       },
     });
   }
+}
+
+function titleWords(running) {
+  if (running) return gettext("Queued: sent in turn when the answer is complete");
+  return gettext("Kept in the queue: sent in turn after your next answer, or now");
 }
 
 customElements.define("studio-queue", StudioQueue);
