@@ -1,6 +1,7 @@
 """Stop and panic as people say them: the kernel's orders, and what they mean for the queue."""
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from kernel import control, lanes
 from kernel.abort import AbortReason
 from kernel.control import Counts, HoldOrder, Ordered, Target
 from kernel.models import ExecutionRecord, Hold, Intent
+from kernel.registry import Execution
 from kernel.worker import ThisWorker
 
 
@@ -41,16 +43,20 @@ async def order_stop(
     *,
     source: str,
     reason: AbortReason = AbortReason.SESSION_STOP,
+    struck: Sequence[Execution] = (),
 ) -> Ordered:
-    """Stop a session, or one execution of it. Raises `NotFound`. Needs no database for one's own runs on this worker."""
+    """Stop a session, or one execution of it. Raises `NotFound`.
+
+    `struck` is what was aborted for this stop before. Needs no database for the person's own runs on this worker.
+    """
     target = Target(session_key=session_key, execution_id=execution_id)
     intent = Intent(reason=reason, by=person.name, source=source)
     mine = Target(session_key=session_key, execution_id=execution_id, user_id=person.id)
     # What is struck is the person's own, so the session is too, and nothing has to be looked up first.
-    struck = control.strike(worker, mine, intent)
+    struck = [*struck, *control.strike(worker, mine, intent)]
     finished = [] if struck else await lanes.control.run(_look, person, session_key, execution_id)
     ordered = await control.order(
-        worker, target, intent, also=lambda: withdraw_promises(queued(session_key=session_key))
+        worker, target, intent, struck=struck, also=lambda: withdraw_promises(queued(session_key=session_key))
     )
     ordered.ids += [pk for pk in finished if pk not in ordered.ids]
     return ordered

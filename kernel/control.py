@@ -6,7 +6,7 @@ from the ledger afterwards, never assumed.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from django.db import DatabaseError, transaction
@@ -99,6 +99,7 @@ async def order(
     target: Target,
     intent: Intent,
     *,
+    struck: Sequence[Execution] = (),
     hold: HoldOrder | None = None,
     alone: bool = False,
     also: Also | None = None,
@@ -106,9 +107,9 @@ async def order(
     """Abort at once what this process owns of `target`, and write the intent for the rest; waits for nobody.
 
     `alone` is panic's: it takes the gate, so that no admission under way slips past it. `hold` refuses new runs of its
-    scope until it is released.
+    scope until it is released. `struck` is what was aborted for this order before.
     """
-    struck = strike(worker, target, intent)
+    struck = _merge(struck, strike(worker, target, intent))
     try:
         ordered = await lanes.control.run(_write_order, target, intent, hold, also, alone)
     except DatabaseError:
@@ -146,7 +147,7 @@ def strike(worker: ThisWorker, target: Target, intent: Intent) -> list[Execution
     return struck
 
 
-def _merge(first: list[Execution], second: list[Execution]) -> list[Execution]:
+def _merge(first: Sequence[Execution], second: Sequence[Execution]) -> list[Execution]:
     return list({execution.id: execution for execution in (*first, *second)}.values())
 
 

@@ -6,7 +6,7 @@ A command that must wait for an end takes effect in the order sent, and replies 
 import asyncio
 import functools
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,6 +37,7 @@ from kernel.control import CONFIRM_S, Counts, Ordered
 from kernel.hub import hub
 from kernel.llm import catalog
 from kernel.models import Hold
+from kernel.registry import Execution
 from kernel.worker import ThisWorker
 from studio import protocol
 from studio.outbox import Outbox
@@ -90,8 +91,8 @@ class Visit:
         )
 
 
-async def perform(visit: Visit, command: AnyCommand) -> None:
-    """Perform one command; whatever happens, it is answered."""
+async def perform(visit: Visit, command: AnyCommand, struck: Sequence[Execution] = ()) -> None:
+    """Perform one command; whatever happens, it is answered. `struck` is what a stop aborted while it was being read."""
     with _Answered(visit, command):
         match command:
             case Ping():
@@ -101,7 +102,7 @@ async def perform(visit: Visit, command: AnyCommand) -> None:
             case SendNow():
                 await _send_now(visit, command)
             case StopSession():
-                await _stop(visit, command)
+                await _stop(visit, command, struck)
             case Panic():
                 await _panic(visit, command)
             case Release():
@@ -181,10 +182,10 @@ def _counted(counts: Counts) -> Fields:
 # Stop and panic
 
 
-async def _stop(visit: Visit, command: StopSession) -> None:
+async def _stop(visit: Visit, command: StopSession, struck: Sequence[Execution]) -> None:
     visit.person = await _with_permissions(visit)
     ordered = await stopping.order_stop(
-        visit.worker, visit.person, command.sessionKey, command.executionId, source="web"
+        visit.worker, visit.person, command.sessionKey, command.executionId, source="web", struck=struck
     )
     _later(visit, command, _confirm(visit, command, ordered, {"sessionKey": command.sessionKey}))
 

@@ -7,6 +7,7 @@ strikes what this process owns while it is still being read, so that nothing in 
 import asyncio
 import logging
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from channels.consumer import AsyncConsumer
@@ -20,6 +21,7 @@ from kernel.abort import AbortReason
 from kernel.control import Target
 from kernel.hub import Frame, hub
 from kernel.models import Intent
+from kernel.registry import Execution
 from kernel.worker import this_worker
 from studio import protocol
 from studio.access import origin_allowed
@@ -44,6 +46,14 @@ def login_topic(session_id: str) -> str:
     return f"login:{session_id}"
 
 
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One frame in line, and the executions that it struck while it was read."""
+
+    frame: AnyCommand | FrameError
+    struck: list[Execution]
+
+
 class StudioConsumer(AsyncConsumer):
     """One socket of `/ws/studio/`."""
 
@@ -65,7 +75,7 @@ class StudioConsumer(AsyncConsumer):
             raise StopConsumer
         worker = this_worker()
         self._outbox = Outbox(self.send, lambda: self._close_soon(OVERLOADED))
-        self._inbox: asyncio.Queue[AnyCommand | FrameError | None] = asyncio.Queue(INBOX_MAX)
+        self._inbox: asyncio.Queue[Received | None] = asyncio.Queue(INBOX_MAX)
         self._closing = False
         self._frames, self._window_s = 0, time.monotonic()
         self._visit = Visit(
@@ -93,13 +103,14 @@ class StudioConsumer(AsyncConsumer):
             frame: AnyCommand | FrameError = protocol.parse(text)
         except FrameError as error:
             frame = error
+        struck: list[Execution] = []
         if isinstance(frame, StopSession):
-            self._strike(self._visit, frame)
+            struck = self._strike(self._visit, frame)
         elif not isinstance(frame, Panic) and self._too_fast():
             await self._close(TOO_FAST)
             return
         try:
-            self._inbox.put_nowait(frame)
+            self._inbox.put_nowait(Received(frame, struck))
         except asyncio.QueueFull:
             await self._close(OVERLOADED)
 
@@ -117,17 +128,17 @@ class StudioConsumer(AsyncConsumer):
 
     async def _serve(self, visit: Visit) -> None:
         """Serve the frames in the order in which they came; what was received before the end is still served."""
-        while (frame := await self._inbox.get()) is not None:
-            if isinstance(frame, FrameError):
-                self._outbox.put_data(protocol.error_frame(frame))
+        while (received := await self._inbox.get()) is not None:
+            if isinstance(received.frame, FrameError):
+                self._outbox.put_data(protocol.error_frame(received.frame))
             else:
-                await perform(visit, frame)
+                await perform(visit, received.frame, received.struck)
 
-    def _strike(self, visit: Visit, frame: StopSession) -> None:
+    def _strike(self, visit: Visit, frame: StopSession) -> list[Execution]:
         """Abort at once the person's own runs here that the frame means; the rest waits for its turn in line."""
         target = Target(session_key=frame.sessionKey, execution_id=frame.executionId, user_id=visit.person.id)
         intent = Intent(reason=AbortReason.SESSION_STOP, by=visit.person.name, source="web")
-        control.strike(visit.worker, target, intent)
+        return control.strike(visit.worker, target, intent)
 
     def _too_fast(self) -> bool:
         now_s = time.monotonic()

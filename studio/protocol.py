@@ -26,7 +26,7 @@ class FrameError(Exception):
         self.request_id = request_id
 
 
-SessionKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}\Z")]
+SessionKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 # Ids of rows are decimal; an id that cannot exist is simply not found, so only its length is bounded.
 Id = Annotated[str, Field(min_length=1, max_length=128)]
 ClientMessageId = Annotated[str, Field(min_length=1, max_length=128)]
@@ -38,7 +38,7 @@ class Command(BaseModel):
 
     model_config = ConfigDict(strict=True, frozen=True)
 
-    requestId: Annotated[str, Field(max_length=REQUEST_ID_MAX)] | None = None  # noqa: N815  the contract's spelling
+    requestId: Annotated[str, Field(max_length=REQUEST_ID_MAX)] | None = None
 
 
 class PageContext(BaseModel):

@@ -165,7 +165,6 @@ TIME_ZONE = "UTC"
 
 # Static files: served by the application itself, straight from where they lie; nothing has to be collected.
 STATIC_URL = "static/"
-STATIC_ROOT = BASE_DIR / "staticfiles"
 NODE_MODULES = BASE_DIR / "node_modules"
 STATICFILES_DIRS = [
     (f"vendor/{package}", NODE_MODULES / package / folder)

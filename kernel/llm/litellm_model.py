@@ -40,11 +40,13 @@ class LitellmModel:
         usage: Usage | None = None
         reason = ""
         try:
+            # litellm would count the tokens of a whole answer itself, on this loop, where the provider sent no usage.
+            chunks.send_stream_usage = False
             async for chunk in chunks:
                 for event in _events(chunk):
                     yield event
                 reason = _finish_reason(chunk) or reason
-                usage = _usage(chunk, name) or usage
+            usage = _usage(chunks, name)
         except (asyncio.CancelledError, GeneratorExit):
             raise
         except Exception as error:
@@ -105,12 +107,14 @@ def _finish_reason(chunk: Any) -> str:
     return (chunk.choices and chunk.choices[0].finish_reason) or ""
 
 
-def _usage(chunk: Any, name: str) -> Usage | None:
-    usage = getattr(chunk, "usage", None)
-    if usage is None:
-        return None
-    prompt, completion = usage.prompt_tokens or 0, usage.completion_tokens or 0
-    return Usage(input_tokens=prompt, output_tokens=completion, cost_usd=cost_usd(name, prompt, completion))
+def _usage(chunks: Any, name: str) -> Usage | None:
+    """The usage that the provider sent, from the last chunk that has one; None if it never did."""
+    for chunk in reversed(chunks.chunks):
+        usage = getattr(chunk, "usage", None)
+        if usage is not None:
+            tokens_in, tokens_out = usage.prompt_tokens or 0, usage.completion_tokens or 0
+            return Usage(input_tokens=tokens_in, output_tokens=tokens_out, cost_usd=cost_usd(name, tokens_in, tokens_out))
+    return None
 
 
 @functools.lru_cache(maxsize=256)
