@@ -83,7 +83,7 @@ async def test_a_run_lost_inside_a_tool_leaves_a_history_that_a_strict_provider_
 ) -> None:
     async with await mortal.connect("ann") as ann:
         await ann.send(key, directive(id=key, call=[("wait_async", {"seconds": 480})], pre=2))
-        await ann.wait(lambda f: f["type"] == "studio_chat_tool" and f["state"] == "running" and f["input"])
+        await ann.wait(lambda f: f["type"] == "studio_chat_tool" and f["state"] == "running" and f.get("input"))
         await eventually(lambda: any("wait_async" in row["parts"] for row in mortal.streaming_messages()))
         mortal.kill()
     mortal.start()
@@ -104,9 +104,11 @@ async def test_told_to_go_it_ends_its_runs_as_shutdown_keeps_their_text_and_clos
         for name in names:
             await provider.wait_deltas(name, 5)
         mortal.terminate()
-        results = [await ann.result(reply["executionId"]) for reply in replies]
-        assert await ann.closed() == 1001
-    await asyncio.to_thread(mortal.wait_exit)
+        try:
+            results = [await ann.result(reply["executionId"]) for reply in replies]
+            assert await ann.closed() == 1001
+        finally:
+            await asyncio.to_thread(mortal.wait_exit)
     for name, result in zip(names, results, strict=True):
         assert (result["status"], result["abortReason"]) == ("aborted", "shutdown")
         record = await provider.wait_closed(name)
