@@ -13,9 +13,10 @@ from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from django.urls import path
 
-from studio import lifecycle
+from studio import daphne_fixes, lifecycle
 from studio.consumers import StudioConsumer
 
+daphne_fixes.install()
 application = lifecycle.Lifecycle(
     ProtocolTypeRouter(
         {

@@ -279,8 +279,9 @@ async def _send(visit: Visit, command: Send) -> None:
 
 def _on_sent(visit: Visit, command: Send, admitted: Started | Queued | Repeated) -> None:
     """Reply, and follow the session, before its first event."""
-    if command.sessionKey not in visit.subscriptions:
-        visit.subscriptions.join(command.sessionKey, session_topic(admitted.session.pk)).open(None)
+    topic = session_topic(admitted.session.pk)
+    if not visit.subscriptions.follows(command.sessionKey, topic):
+        visit.subscriptions.join(command.sessionKey, topic).open(None)
     key: Fields = {"sessionKey": command.sessionKey}
     match admitted:
         case Started():

@@ -58,6 +58,11 @@ class Subscriptions:
         self._hub.subscribe(topic, subscription.deliver)
         return subscription
 
+    def follows(self, session_key: str, topic: str) -> bool:
+        """Whether this very session is followed, not an earlier one of the same key."""
+        subscription = self._by_key.get(session_key)
+        return subscription is not None and subscription.topic == topic
+
     def __contains__(self, session_key: object) -> bool:
         return session_key in self._by_key
 

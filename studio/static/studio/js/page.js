@@ -18,15 +18,18 @@ import { Actions } from "#studio/actions";
 import { Connection } from "#studio/connection";
 import { enableCopy } from "#studio/copy";
 import { newId } from "#studio/ids";
+import { load, save } from "#studio/kept";
 import { useMarkdown } from "#studio/prose";
-import { initialState, openConversation, openSession, reduce } from "#studio/reduce";
+import { initialState, NEW, openConversation, openSession, reduce, unsentDrafts } from "#studio/reduce";
 import { Route } from "#studio/route";
-import { loadSeen, saveSeen } from "#studio/seen";
 import { createStore } from "#studio/store";
 import { gettext } from "#studio/text";
 
+const SEEN_KEPT = 500; // sessions whose unread marks are remembered
 const page = JSON.parse(document.getElementById("page").textContent);
-const store = createStore(reduce, initialState({ sessionKey: page.sessionKey, seen: loadSeen() }));
+const seen = load(localStorage, "seen");
+const drafts = load(sessionStorage, "drafts");
+const store = createStore(reduce, initialState({ sessionKey: page.sessionKey, seen, drafts }));
 const connection = new Connection({
   open: () => new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws/studio/`),
   onFrame: store.dispatch,
@@ -38,7 +41,7 @@ const actions = new Actions(store, connection);
 const route = new Route(page.urls, (sessionKey) => (sessionKey ? actions.open(sessionKey) : actions.openNew()));
 
 if (page.libraries) await useMarkdown();
-if (page.sessionKey === null) actions.openNew();
+if (page.sessionKey === null) actions.draft(actions.openNew(), drafts[NEW] ?? "");
 document.querySelectorAll("[data-studio]").forEach((element) => element.attach({ store, actions, page }));
 document.addEventListener("studio-sending", () => route.go(store.state.open));
 window.addEventListener("online", () => connection.connect());
@@ -54,13 +57,14 @@ function connectionChanged(status) {
   if (status.status === "live") actions.refresh();
 }
 
-/** What the state asks of the page itself: read again what is stale, name the window, remember what was seen. */
-function changed(state, before) {
+/** What the state asks of the page itself: read again what is stale, name the window, remember. */
+function changed(state) {
   const { stale, subscribing, fresh } = openConversation(state);
   if (stale && !subscribing && !fresh && state.connection.status === "live") actions.subscribe(state.open);
   const title = openSession(state)?.title || gettext("New session");
   const running = openConversation(state).active !== null;
   document.title = `${running ? "● " : ""}${title} · Studio`;
   document.getElementById("session-title").textContent = title;
-  if (state.seen !== before.seen) saveSeen(state.seen);
+  save(localStorage, "seen", Object.fromEntries(Object.entries(state.seen).slice(-SEEN_KEPT)));
+  save(sessionStorage, "drafts", unsentDrafts(state));
 }

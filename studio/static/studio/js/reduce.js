@@ -6,15 +6,24 @@
  */
 import { applyOlderPage, applyRunEvent, applySnapshot, emptyConversation, markStale } from "#studio/conversation";
 
-/** @param {{sessionKey?: string|null, seen?: Object<string, unknown>}} page what the page knew when it was loaded */
-export function initialState({ sessionKey = null, seen = {} } = {}) {
+export const NEW = "new"; // the name of what was written into a session that has no message yet
+
+/**
+ * @param {object} page what the browser knows when the page is loaded
+ * @param {string|null} [page.sessionKey] of the session to open
+ * @param {Object<string, string>} [page.seen] the mark of each session as it was last seen
+ * @param {Object<string, string>} [page.drafts] what was written and not sent, by session
+ */
+export function initialState({ sessionKey = null, seen = {}, drafts = {} } = {}) {
+  const conversation = { ...emptyConversation(), stale: true, draft: drafts[sessionKey] ?? "" };
   return {
     connection: { status: "connecting", code: null, retryInMs: null },
     options: null,
     sessions: null,
     seen,
+    drafts,
     open: sessionKey,
-    conversations: sessionKey ? { [sessionKey]: { ...emptyConversation(), stale: true } } : {},
+    conversations: sessionKey ? { [sessionKey]: conversation } : {},
     holds: [],
     panic: { asked: false, reply: null },
     announcement: null,
@@ -28,8 +37,18 @@ export function reduce(state, frame) {
 
 export const openConversation = (state) => state.conversations[state.open] ?? null;
 export const openSession = (state) => state.sessions?.find(({ key }) => key === state.open) ?? null;
-export const isUnread = (state, { key, updatedAt }) =>
-  key !== state.open && key in state.seen && state.seen[key] !== updatedAt;
+export const isUnread = (state, session) =>
+  session.key !== state.open && session.key in state.seen && state.seen[session.key] !== mark(session);
+
+/** What was written and has not reached the server, by session. */
+export function unsentDrafts(state) {
+  const written = Object.entries(state.conversations).map(([key, { fresh, outbox, draft }]) => [
+    fresh ? NEW : key,
+    [...outbox.map(({ text }) => text), draft].filter(Boolean).join("\n\n"),
+  ]);
+  const { [NEW]: _, ...notOpened } = state.drafts;
+  return Object.fromEntries(Object.entries({ ...notOpened, ...Object.fromEntries(written) }).filter(([, text]) => text));
+}
 
 const HANDLERS = {
   page_connection: (state, { status, code = null, retryInMs = null }) => reconnected(state, { status, code, retryInMs }),
@@ -100,8 +119,9 @@ function reconnected(state, connection) {
 
 function openOne(state, sessionKey, fresh) {
   if (sessionKey === null) return { ...state, open: null };
-  const conversation = state.conversations[sessionKey] ?? emptyConversation(fresh);
-  return markSeen({ ...replace(state, sessionKey, markStale(conversation)), open: sessionKey }, sessionKey);
+  const draft = state.drafts[sessionKey] ?? "";
+  const conversation = state.conversations[sessionKey] ?? { ...emptyConversation(fresh), draft };
+  return markSeen({ ...replace(state, sessionKey, markStale(conversation)), open: sessionKey });
 }
 
 function sendAsked(state, { sessionKey, clientMessageId, text }) {
@@ -160,19 +180,27 @@ function noteFailure(state, { ok, code, error, request }) {
 }
 
 function withSessions(state, sessions) {
-  const unknown = sessions.filter(({ key }) => !(key in state.seen)).map(({ key, updatedAt }) => [key, updatedAt]);
+  const unknown = sessions.filter(({ key }) => !(key in state.seen)).map((session) => [session.key, mark(session)]);
   return markSeen({ ...state, sessions: latestFirst(sessions), seen: { ...state.seen, ...Object.fromEntries(unknown) } });
 }
 
 function withSession(state, session) {
   const others = (state.sessions ?? []).filter(({ key }) => key !== session.key);
+  if (session.deleted) return withoutSession({ ...state, sessions: others }, session.key);
   const next = { ...state, sessions: latestFirst([...others, session]) };
   return markSeen(change(next, session.key, () => ({ warnings: session.warnings ?? [] })));
 }
 
+function withoutSession(state, sessionKey) {
+  return change(state, sessionKey, ({ draft }) => ({ ...emptyConversation(), loaded: true, missing: true, draft }));
+}
+
 function markSeen(state) {
   const session = openSession(state);
-  return session ? { ...state, seen: { ...state.seen, [session.key]: session.updatedAt } } : state;
+  return session ? { ...state, seen: { ...state.seen, [session.key]: mark(session) } } : state;
 }
+
+/** Changes with each message, and once more when the answer ends. */
+const mark = ({ updatedAt, state }) => `${updatedAt}-${state}`;
 
 const latestFirst = (sessions) => sessions.toSorted((a, b) => new Date(b.updatedAt) - new Date(a.updatedAt));

@@ -126,7 +126,7 @@ function stopWords(stopping) {
 
 /** The demo says what it is wherever it is named. */
 function modelName({ label, kind }) {
-  return kind === "demo" ? fill(gettext("%(model)s (demo)"), { model: label }) : label;
+  return kind === "demo" && !/demo/i.test(label) ? fill(gettext("%(model)s (demo)"), { model: label }) : label;
 }
 
 function offer(select, choices, chosen) {

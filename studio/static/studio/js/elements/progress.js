@@ -1,6 +1,7 @@
 /**
  * `<studio-progress>`: what the run is doing right now, in one line. Its seconds tick here, between the server's words.
  */
+import { codePointLength } from "#studio/codepoints";
 import { setText } from "#studio/dom";
 import { StudioElement } from "#studio/elements/studio-element";
 import { number, seconds } from "#studio/format";
@@ -8,6 +9,7 @@ import { openConversation } from "#studio/reduce";
 import { fill, gettext, ngettext } from "#studio/text";
 
 const TICK_MS = 250;
+const CHARS_PER_TOKEN = 4; // the server's own estimate while a provider has not told
 const PHASES = {
   starting: () => gettext("Starting"),
   waiting: () => gettext("Waiting for the model"),
@@ -39,11 +41,20 @@ class StudioProgress extends StudioElement {
     const phase = stopping ? "stopping" : (progress?.phase ?? "starting");
     this.dataset.phase = phase;
     setText(this.find("phase"), PHASES[phase]?.(progress ?? {}) ?? phase);
-    setText(this.find("details"), progress ? details(progress, since).join(" · ") : "");
+    setText(this.find("details"), progress ? details(progress, since, this.#arrivedTokens()).join(" · ") : "");
+  }
+
+  /** Between the server's words the text that arrives is what tells of tokens. */
+  #arrivedTokens() {
+    const { messages, active } = openConversation(this.store.state);
+    const parts = messages.find(({ id }) => id === active?.messageId)?.parts ?? [];
+    const characters = parts.map(({ text = "" }) => codePointLength(text)).reduce((sum, length) => sum + length, 0);
+    return Math.ceil(characters / CHARS_PER_TOKEN);
   }
 }
 
-function details({ phase, step, maxSteps, attempt, retryInMs, elapsedMs, outputTokens }, since) {
+function details({ phase, step, maxSteps, attempt, retryInMs, elapsedMs, outputTokens }, since, arrivedTokens) {
+  const tokens = Math.max(outputTokens ?? 0, arrivedTokens);
   const words = [];
   if (phase === "retrying" && attempt) words.push(fill(gettext("attempt %(n)s"), { n: number(attempt) }));
   if (phase === "retrying" && retryInMs) {
@@ -51,9 +62,7 @@ function details({ phase, step, maxSteps, attempt, retryInMs, elapsedMs, outputT
   }
   if (step && maxSteps) words.push(fill(gettext("step %(n)s of %(m)s"), { n: number(step), m: number(maxSteps) }));
   words.push(seconds((elapsedMs ?? 0) + since));
-  if (outputTokens) {
-    words.push(fill(ngettext("%(n)s token", "%(n)s tokens", outputTokens), { n: number(outputTokens) }));
-  }
+  if (tokens) words.push(fill(ngettext("%(n)s token", "%(n)s tokens", tokens), { n: number(tokens) }));
   return words;
 }
 
