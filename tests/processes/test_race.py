@@ -139,6 +139,32 @@ async def test_two_tabs_that_send_at_once_never_have_two_live_runs(
             assert (await ann.stop(name))["abortedCount"] == 1
 
 
+async def test_no_run_that_starts_during_a_panic_with_hold_escapes_it(
+    studio: Studio, ann: StudioClient, provider: Provider, key: str
+) -> None:
+    names = [f"{key}-{number}" for number in range(60)]
+    async with await studio.connect("op") as op:
+        posts = [await ann.post("studio_chat_send", sessionKey=n, text=directive(id=n, hang=1)) for n in names[:30]]
+        panic = await op.post("studio_chat_panic", hold=True, reason="a drill of the tests")
+        posts += [await ann.post("studio_chat_send", sessionKey=n, text=directive(id=n, hang=1)) for n in names[30:]]
+        reply = await op.reply(panic)
+        try:
+            assert (reply["ok"], reply["unconfirmedCount"], reply["activeCount"]) == (True, 0, 0)
+            sent = [await ann.reply(post) for post in posts]
+            assert {answer["code"] for answer in sent if not answer["ok"]} <= {"held"}
+            for answer in sent:
+                if answer["ok"]:
+                    assert (await ann.result(answer["executionId"]))["abortReason"] == "panic_stop"
+            assert studio.live_executions() == []
+            late = await ann.call("studio_chat_send", sessionKey=key, text="hello")
+            assert (late["ok"], late["code"]) == (False, "held")
+            assert reply["hold"]["by"] == "op"
+        finally:
+            await op.call("studio_chat_release", holdId=reply["hold"]["id"])
+    after = await ann.send(key, directive(id=key))
+    assert (await ann.result(after["executionId"]))["status"] == "completed"
+
+
 async def test_a_run_in_another_session_is_left_alone(
     studio: Studio, ann: StudioClient, provider: Provider, key: str
 ) -> None:

@@ -20,7 +20,7 @@ RACES = 50
 
 @pytest.fixture(scope="module")
 def hasty(make_studio: StudioMaker) -> Studio:
-    """A studio whose clocks run out within a test's patience, and whose first call, which loads the SDK, is behind it."""
+    """A studio whose clocks run out within a test's patience. Its first call, which loads the SDK, is behind it."""
     studio = make_studio(
         STUDIO_FIRST_TOKEN_TIMEOUT_S="1",
         STUDIO_IDLE_TIMEOUT_S="1.2",
@@ -83,6 +83,23 @@ async def test_the_clocks_of_silence_do_not_run_while_a_tool_works(hasty: Studio
         calls = [("wait_async", {"seconds": 0.6})]
         reply = await ann.send(key, directive(id=key, call=calls, turns=3, n=2))
         assert (await agreed_end(hasty, ann, reply["executionId"]))["status"] == "completed"
+
+
+async def test_a_hundred_hung_runs_all_end_and_leave_nothing_behind(
+    hasty: Studio, provider: Provider, key: str
+) -> None:
+    async with await hasty.connect("ann") as ann:
+        names = [f"{key}-{number}" for number in range(100)]
+        posts = [
+            await ann.post("studio_chat_send", sessionKey=name, text=directive(id=name, hdr="inf")) for name in names
+        ]
+        for post, name in zip(posts, names, strict=True):
+            result = await ann.result((await ann.reply(post))["executionId"])
+            assert (result["abortReason"], result["timeoutKind"]) == ("timeout", "first_token")
+            if provider.of(name):  # a clock may run out before the request is on its way
+                assert_closed_by_us(await provider.wait_closed(name))
+        assert hasty.live_executions() == []
+        assert hasty.streaming_messages() == []
 
 
 @pytest.mark.parametrize("tool", ["wait_async", "wait_in_thread", "wait_deaf"])

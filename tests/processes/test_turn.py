@@ -90,6 +90,17 @@ async def test_tools_of_one_step_run_together_and_the_next_step_has_their_result
     assert [record.problems for record in provider.of(key)] == [[], []]
 
 
+async def test_usage_is_the_sum_of_the_steps_everywhere(
+    studio: Studio, ann: StudioClient, provider: Provider, key: str
+) -> None:
+    reply = await ann.send(key, directive(id=key, call=[("add", {"a": 1, "b": 2})], pre=2, n=4))
+    usage = (await agreed_end(studio, ann, reply["executionId"]))["usage"]
+    assert (usage["inputTokens"], usage["outputTokens"], usage["estimated"]) == (20, 6, False)
+    record = studio.execution_row(reply["executionId"])
+    assert (record["input_tokens"], record["output_tokens"]) == (20, 6)
+    assert (await ann.subscribe(key))["messages"][-1]["usage"] == usage
+
+
 async def test_arguments_that_are_no_json_become_an_error_that_the_model_can_read(
     studio: Studio, ann: StudioClient, provider: Provider, key: str
 ) -> None:
