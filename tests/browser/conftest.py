@@ -13,7 +13,14 @@ from tests.waiting import READY_TIMEOUT_S
 
 __all__ = ["browse", "key", "make_studio", "shared_studio", "studio", "template"]
 
-CHROMIUM_FLAGS = "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync --no-first-run"
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
 DESKTOP = {"width": 1280, "height": 860}
 
 Browse = Callable[..., Awaitable[StudioPage]]
@@ -26,7 +33,7 @@ async def browse() -> AsyncIterator[Browse]:
     assert executable, "Chromium is missing. Install it (Debian: apt-get install chromium) or leave out -m browser."
     pages: list[StudioPage] = []
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=executable, args=CHROMIUM_FLAGS.split())
+        browser = await playwright.chromium.launch(executable_path=executable, args=CHROMIUM_FLAGS)
 
         async def browse_as(studio: Studio, user: str, **options: object) -> StudioPage:
             context = await browser.new_context(**{"viewport": DESKTOP, "locale": "en-GB", **options})

@@ -62,7 +62,8 @@ async def test_the_end_is_announced_once_and_the_text_never(studio: Studio, brow
     await ann.page.evaluate("""() => {
         window.said = [];
         const region = document.querySelector("studio-announcer");
-        new MutationObserver(() => said.push(region.textContent)).observe(region, { childList: true, characterData: true });
+        const listener = new MutationObserver(() => said.push(region.textContent));
+        listener.observe(region, { childList: true, characterData: true });
     }""")
     await ann.send(directive(id=key, n=20, rate=60))
     await ann.grows_past(19)
@@ -169,7 +170,16 @@ async def test_an_answer_cannot_run_scripts_load_pictures_or_open_over_the_page(
     assert "&lt;script&gt;" in html
 
 
-@pytest.mark.parametrize(("locale", "words"), [("pt-BR", "Parar sessão"), ("ru-RU", "Остановить сессию")])
+async def test_what_was_typed_survives_a_reload(studio: Studio, browse: Browse) -> None:
+    ann = await browse(studio, "ann")
+    await ann.composer.fill("half a thought")
+    await ann.reload()
+    await expect(ann.composer).to_have_value("half a thought")
+
+
+@pytest.mark.parametrize(
+    ("locale", "words"), [("pt-BR", "Parar sessão"), ("ru-RU", "Остановить сессию")], ids=["pt-BR", "ru"]
+)
 async def test_the_page_speaks_the_readers_language(
     studio: Studio, browse: Browse, key: str, locale: str, words: str
 ) -> None:

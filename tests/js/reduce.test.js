@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { initialState, isUnread, openConversation, reduce } from "#studio/reduce";
+import { initialState, isUnread, openConversation, reduce, unsentDrafts } from "#studio/reduce";
 
 const KEY = "k1";
 const RUN = "run-1";
@@ -222,6 +222,36 @@ test("a session that changed elsewhere is unread until it is opened", () => {
   assert.equal(isUnread(told, changed), true);
   assert.deepEqual(told.sessions.map(({ key }) => key), ["k2", KEY]);
   assert.equal(isUnread(reduce(told, { type: "page_open", sessionKey: "k2" }), changed), false);
+});
+
+test("a session left while it runs is unread when its answer ends", () => {
+  const running = { ...SESSION, key: "k2", state: "running" };
+  const left = play([
+    { type: "studio_chat_sessions_ok", ok: true, sessions: [SESSION, running] },
+    { type: "page_open", sessionKey: "k2" },
+    { type: "page_open", sessionKey: KEY },
+  ]);
+  const ended = { ...running, state: "idle" };
+  assert.equal(isUnread(left, running), false);
+  assert.equal(isUnread(reduce(left, { type: "studio_chat_session", session: ended }), ended), true);
+});
+
+test("a session deleted elsewhere leaves the list, and the open one says that it is gone", () => {
+  const state = play([{ type: "studio_chat_session", session: { key: KEY, deleted: true } }], opened());
+  assert.deepEqual(state.sessions, []);
+  assert.equal(openConversation(state).missing, true);
+});
+
+test("what was written and what is still being sent is what a reload must bring back", () => {
+  const state = play([SEND, { type: "page_draft", sessionKey: KEY, text: "more" }], opened());
+  assert.deepEqual(unsentDrafts(state), { [KEY]: "typed\n\nmore" });
+  assert.deepEqual(unsentDrafts(play([sendReply(), { type: "page_draft", sessionKey: KEY, text: "" }], state)), {});
+});
+
+test("a draft of an earlier load is there when its session is opened, and kept until then", () => {
+  const state = initialState({ drafts: { k9: "half a thought", new: "a start" } });
+  assert.deepEqual(unsentDrafts(state), { k9: "half a thought" });
+  assert.equal(openConversation(reduce(state, { type: "page_open", sessionKey: "k9" })).draft, "half a thought");
 });
 
 test("a failed command is noted where it was asked", () => {
