@@ -1,4 +1,4 @@
-"""Why the chat refuses a wish. The message is the class's docstring unless a better one is given; `code` is the contract's."""
+"""Why the chat refuses a wish. The message is the docstring unless a better one is given; `code` is the contract's."""
 
 
 class ChatError(Exception):

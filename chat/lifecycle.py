@@ -1,4 +1,4 @@
-"""What the chat does while a worker lives: tells of recovered turns, and ends those that nobody watches, if so configured."""
+"""What the chat does while a worker lives: tells of recovered turns and, if configured, ends unwatched ones."""
 
 import time
 from typing import Any

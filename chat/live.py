@@ -1,14 +1,13 @@
 """A turn as its readers see it while it runs: numbered events, coalesced deltas, and the draft behind them.
 
-Everything happens on the event loop without an await, so that the snapshot of a new reader and the numbers of the events
-that follow it always agree.
+Everything happens on the event loop without an await, so that the snapshot of a new reader and the numbers of the
+events that follow it always agree.
 """
 
 import asyncio
 import time
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from chat.draft import Draft
 from kernel.events import Event, Phase, Progress, StepFinished, TextDelta, ToolFinished, ToolStarted
@@ -30,8 +29,14 @@ def user_topic(user_id: int) -> str:
     return f"user:{user_id}"
 
 
+class OnChange(Protocol):
+    """Called when a turn has something worth keeping: soon, or `now`."""
+
+    def __call__(self, turn: "LiveTurn", *, now: bool) -> None: ...
+
+
 class LiveTurn:
-    """One running turn of this process. `on_change` is called when something is worth keeping; with True, at once."""
+    """One running turn of this process."""
 
     def __init__(
         self,
@@ -40,7 +45,7 @@ class LiveTurn:
         session_id: int,
         message_id: int,
         max_steps: int,
-        on_change: Callable[["LiveTurn", bool], None],
+        on_change: "OnChange",
     ):
         self.execution = execution
         self.topic = session_topic(session_id)
@@ -69,7 +74,7 @@ class LiveTurn:
             case ToolFinished():
                 self._publish_tool(self.draft.finish_tool(event))
             case StepFinished():
-                self._on_change(self, True)
+                self._on_change(self, now=True)
             case Progress():
                 self._progress = event
                 self.publish("progress", self.progress())
@@ -117,7 +122,7 @@ class LiveTurn:
         return told | {name: value for name, value in optional.items() if value is not None}
 
     def active(self) -> dict[str, Any]:
-        """The `active` object of a snapshot. Deltas that wait are sent first, so that `seq` stands for all of the draft."""
+        """The `active` object of a snapshot. Waiting deltas go first, so that `seq` stands for all of the draft."""
         self.flush()
         return {
             "executionId": self.execution.id,
@@ -136,7 +141,7 @@ class LiveTurn:
             last["text"].append(event.text)
         else:
             self._waiting.append({"part": part, "kind": event.kind, "offset": offset, "text": [event.text]})
-        self._on_change(self, False)
+        self._on_change(self, now=False)
         if self._timer is None:
             wait_s = self._last_flush_s + COALESCE_S - time.monotonic()
             if wait_s <= 0:
@@ -149,7 +154,7 @@ class LiveTurn:
         told = {name: shown[name] for name in ("callId", "name", "state", "input", "output", "error")}
         told = {name: value for name, value in told.items() if value is not None}
         self.publish("tool", {"messageId": self.message_id, "part": part, "step": shown["step"], **told})
-        self._on_change(self, shown["state"] != "running")
+        self._on_change(self, now=shown["state"] != "running")
 
     def _send(self, kind: str, fields: dict[str, Any]) -> None:
         self.seq += 1

@@ -1,4 +1,4 @@
-"""What is said and remembered. A message's end (why, by whom, tokens, cost) is its execution's; it is not kept twice."""
+"""What is said and remembered. A message's end (why, by whom, tokens, cost) is its execution's, not kept twice."""
 
 from datetime import timedelta
 from typing import Any, Self

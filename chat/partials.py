@@ -6,13 +6,12 @@ Text that flows is kept at least every `TICK_S`; a finished step or tool at once
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from django.db import DatabaseError
 
-from chat.live import LiveTurn
+from chat.live import LiveTurn, OnChange
 from chat.models import ChatMessage
 from kernel import lanes
 from kernel.abort import AbortReason
@@ -44,10 +43,10 @@ class Flusher:
         self._now = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def watch(self, worker_id: uuid.UUID) -> Callable[[LiveTurn, bool], None]:
-        """Return what a turn of this worker calls when it changed: with True to be kept at once."""
+    def watch(self, worker_id: uuid.UUID) -> OnChange:
+        """Return what a turn of this worker calls when it changed."""
 
-        def changed(turn: LiveTurn, now: bool) -> None:
+        def changed(turn: LiveTurn, *, now: bool) -> None:
             self._changed[turn.execution.id] = (turn, worker_id)
             self._something.set()
             if now:

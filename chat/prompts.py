@@ -83,8 +83,8 @@ def system_prompt(
 def note_for(*, interrupted_flag: bool, previous: StoredMessage | None) -> Note | None:
     """The note for a turn whose last answer before it is `previous`.
 
-    `interrupted_flag` is Send now, or what the client claims; the stored status decides whether it is true. Of an answer
-    that failed by itself it is not, but that answer is incomplete all the same.
+    `interrupted_flag` is Send now, or what the client claims; the stored status decides whether it is true. Of an
+    answer that failed by itself it is not, but that one is incomplete all the same.
     """
     if previous is None or previous.role != "assistant" or not previous.ended_uncleanly:
         return None

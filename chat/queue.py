@@ -1,4 +1,4 @@
-"""The queue of a session: edited by its owner, taken once. Every function is one transaction that locks the session first."""
+"""The queue of a session: edited by its owner, taken once. Each change is one transaction that locks the session."""
 
 from dataclasses import dataclass, replace
 
@@ -25,7 +25,11 @@ from kernel import gate
 
 @dataclass(frozen=True, kw_only=True)
 class SentNow:
-    """What Send now did: `started` while idle; while busy the `item` that waits and the execution that it `interrupts`; `sent` if it was before."""
+    """What Send now did.
+
+    `started` while idle; while busy the `item` that waits and the execution that it `interrupts`; `sent` if it was sent
+    before.
+    """
 
     session: ChatSession
     queue: list[QueuedMessage]
@@ -62,7 +66,7 @@ def send_now(session_key: str, user_id: int, user_name: str, queue_id: str, owne
 
 
 def take_next(session_id: int, owner: Owner, *, promoted_only: bool) -> Started | None:
-    """Send the head of the queue if the session is idle and nothing holds it; `promoted_only` if Send now promised it."""
+    """Send the head of the queue if the session is idle and nothing holds it; `promoted_only`: if Send now said so."""
     with transaction.atomic():
         gate.pass_shared()
         session = ChatSession.objects.select_for_update().filter(pk=session_id).first()

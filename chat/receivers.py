@@ -1,4 +1,4 @@
-"""What an execution's end means for its message. Runs inside the transaction that ends the execution, whoever ends it."""
+"""What an execution's end means for its message: settled in the transaction that ends the execution, by whomever."""
 
 from typing import Any
 

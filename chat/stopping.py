@@ -87,7 +87,7 @@ def held_count(hold: Hold | None) -> int:
 
 
 def _look(person: Person, session_key: str, execution_id: str | None) -> list[str]:
-    """Check that the session (and the execution in it) is the person's to stop; return the execution if it has ended."""
+    """Check that the session and the execution are the person's to stop; return the execution if it has ended."""
     if person.may_stop_any:
         if not ChatSession.objects.filter(key=session_key).exists():
             raise NotFound

@@ -70,9 +70,8 @@ async def _ask(execution: Execution, request: ModelRequest, limits: Limits) -> s
     signal: AbortSignal = execution.signal
     clock = ProviderClock(execution.controller, limits)
     text: list[str] = []
-    events = stream(
-        catalog.model_named(request.model), request, signal=signal, clock=clock, on_retry=lambda _attempt, _delay: None
-    )
+    model = await catalog.ready_model(request.model)
+    events = stream(model, request, signal=signal, clock=clock, on_retry=lambda _attempt, _delay: None)
     async with aclosing(events):
         async for event in events:
             match event:

@@ -1,7 +1,7 @@
 """The transcript: each message as created and as settled, one JSON line, one file per session.
 
-A line is one `O_APPEND` write, so lines of several processes never mix. A full disk or a bad path is logged, counted and
-shown in the session; it never breaks a turn, and the database has everything.
+A line is one `O_APPEND` write, so lines of several processes never mix. A full disk or a bad path is logged, counted
+and shown in the session; it never breaks a turn, and the database has everything.
 """
 
 import asyncio

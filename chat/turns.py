@@ -206,7 +206,7 @@ class Turns:
         tools = toolbox() if briefing.tool_names is None else toolbox().only(briefing.tool_names)
         model_name = started.record.model
         answering = agent.Agent(
-            model=catalog.model_named(model_name),
+            model=await catalog.ready_model(model_name),
             model_name=model_name,
             history=briefing.history,
             system=lambda final: briefing.system(final, bool(len(tools))),
@@ -347,7 +347,7 @@ def _read_end(execution_id: str) -> End | None:
     """The end as it stands; None if the message is gone with its session."""
     answer = (
         ChatMessage.objects.select_related("execution", "session")
-        .filter(execution_id=execution_id, role=MessageRole.ASSISTANT)
+        .filter(execution=uuid.UUID(execution_id), role=MessageRole.ASSISTANT)
         .first()
     )
     if answer is None or answer.execution is None:

@@ -29,7 +29,7 @@ class TimeoutKind(StrEnum):
     """Which clock ran out when the reason is `timeout`."""
 
     TOTAL = "total"
-    FIRST_TOKEN = "first_token"
+    FIRST_TOKEN = "first_token"  # noqa: S105  a clock, not a password
     IDLE = "idle"
 
 
@@ -45,9 +45,9 @@ class ExecutionAborted(Exception):
 class Abort:
     """One decision: why, by whom, from where.
 
-    `by` is a user name, or empty where no person decided; `source` names the door (`web`, `panic`, `command`, `clock` …).
-    `at` is the wall clock in seconds since the epoch, `decided_s` the monotonic clock of this process in seconds, from
-    which latencies are measured.
+    `by` is a user name, or empty where no person decided; `source` names the door (`web`, `panic`, `command`, `clock`
+    …). `at` is the wall clock in seconds since the epoch, `decided_s` the monotonic clock of this process in seconds,
+    from which latencies are measured.
     """
 
     reason: AbortReason

@@ -1,7 +1,7 @@
-"""The agent's loop: model call → tool calls → model call …, until the model has answered or the steps are used up. Pure.
+"""The agent's loop: model call → tool calls → model call …, until the model has answered or no step is left. Pure.
 
-It tells what happens through `tell`, synchronously and in order, so that nothing it has received can be lost between two
-awaits. It holds no state of its own beyond the conversation: an abort may end it at any await.
+It tells what happens through `tell`, synchronously and in order, so that nothing it has received can be lost between
+two awaits. It holds no state of its own beyond the conversation: an abort may end it at any await.
 """
 
 import asyncio
@@ -32,9 +32,9 @@ Message = dict[str, Any]
 class Agent:
     """Who answers, and with what.
 
-    `system(final)` is the system prompt; `final` says that this is the last step and tools are withheld. `history` is the
-    conversation in OpenAI's form. `checkpoint` is awaited before each step and raises or aborts if the run must not go on.
-    `price(input, output)` is the cost of so many tokens in USD, or None.
+    `system(final)` is the system prompt; `final` says that this is the last step and tools are withheld. `history` is
+    the conversation in OpenAI's form. `checkpoint` is awaited before each step and raises or aborts if the run must not
+    go on. `price(input, output)` is the cost of so many tokens in USD, or None.
     """
 
     model: Model
@@ -50,7 +50,7 @@ class Agent:
 
 
 async def run(agent: Agent, execution: Execution, tell: Callable[[Event], None]) -> str:
-    """Answer, and return the finish reason. Raises `ModelError`; usage and steps are kept on `execution` as they grow."""
+    """Answer, and return the finish reason. Raises `ModelError`; usage and steps grow on `execution`."""
     messages = list(agent.history)
     for step in range(1, agent.max_steps + 1):
         await agent.checkpoint()
@@ -197,7 +197,7 @@ class _Call:
         else:
             self._progress(Phase.WAITING, attempt=attempt)
 
-    def _progress(self, phase: Phase, **more: int) -> None:
+    def _progress(self, phase: Phase, **more: Any) -> None:
         self._execution.phase = phase
         self._tell(Progress(phase=phase, step=self._step, max_steps=self._agent.max_steps, **more))
 

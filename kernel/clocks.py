@@ -1,4 +1,4 @@
-"""The clocks that end a run: `total` over the whole run, `first_token` and `idle` while it waits for the provider. Pure.
+"""The clocks that end a run: `total` over all of it, `first_token` and `idle` while it waits for the provider. Pure.
 
 A delta costs one comparison: touching a clock moves a number, and the one timer looks at it when it fires.
 """

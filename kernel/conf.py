@@ -1,4 +1,4 @@
-"""The kernel's settings, read when they are used, so that tests can change them. Names and defaults: studio.settings."""
+"""The kernel's settings, read when used, so that tests can change them. Names and defaults: studio.settings."""
 
 from django.conf import settings
 

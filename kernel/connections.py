@@ -1,8 +1,8 @@
-"""The provider connections of one execution: booked when they are made, closed when it is aborted, counted as proof. Pure.
+"""The provider connections of one execution: booked when made, closed when it is aborted, counted as proof. Pure.
 
-An iterator that is cancelled usually closes its connection; a stop must not depend on it. Whoever connects for an execution
-writes each connection into the book of the current context, so that `Book.close()` can abort the transports themselves,
-whatever the code above them is doing, and `Book.open` can tell whether anything was left.
+An iterator that is cancelled usually closes its connection; a stop must not depend on it. Whoever connects for an
+execution writes each connection into the book of the current context, so that `Book.close()` can abort the transports
+themselves, whatever the code above them is doing, and `Book.open` can tell whether anything was left.
 """
 
 import asyncio

@@ -1,13 +1,14 @@
 """The verbs behind stop and panic: order, confirm, release. Intent first, then the owner's end, then honest counts.
 
-What this process owns is aborted at once, before anything is awaited: a stop works with the database down. Counts are read
-from the ledger afterwards, never assumed.
+What this process owns is aborted at once, before anything is awaited: a stop works with the database down. Counts are
+read from the ledger afterwards, never assumed.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from django.db import DatabaseError, transaction
 from django.db.models import Q
@@ -82,7 +83,7 @@ class HoldOrder:
 
 @dataclass(kw_only=True)
 class Ordered:
-    """An order that was given: what it struck here, what was live in the ledger, and the hold that was stored with it."""
+    """An order that was given: what it struck here, what was live in the ledger, the hold stored with it."""
 
     struck: list[Execution]
     ids: list[str] = field(default_factory=list)
@@ -172,7 +173,7 @@ def _write_order(target: Target, intent: Intent, hold: HoldOrder | None, also: A
 async def _confirmed(worker: ThisWorker, ordered: Ordered) -> None:
     """Wait until what was ordered has ended: by its event here, by its row elsewhere."""
     ours = {execution.id for execution in ordered.struck}
-    waits = [asyncio.ensure_future(execution.ended.wait()) for execution in ordered.struck]
+    waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(e.ended.wait()) for e in ordered.struck]
     elsewhere = [pk for pk in ordered.ids if pk not in ours]
     if elsewhere:
         waits.append(asyncio.ensure_future(_ended_elsewhere(worker, elsewhere)))
@@ -187,7 +188,8 @@ async def _confirmed(worker: ThisWorker, ordered: Ordered) -> None:
 
 async def _ended_elsewhere(worker: ThisWorker, ids: list[str]) -> None:
     await worker.recover()  # an orphan has no owner to wait for
-    while await lanes.control.run(ExecutionRecord.objects.live().filter(pk__in=ids).exists):
+    # The rows belong to other processes: no event of this one tells of them.
+    while await lanes.control.run(ExecutionRecord.objects.live().filter(pk__in=ids).exists):  # noqa: ASYNC110
         await asyncio.sleep(LOOK_S)
 
 

@@ -1,8 +1,8 @@
 """The gate between admission and panic, so that no run slips past a sweep.
 
-Admission takes it shared inside the transaction that inserts the execution; panic takes it alone before it sweeps. What was
-being inserted when panic came is committed, and so seen by the sweep; what comes later sees the hold. On SQLite, where a
-transaction holds the one write lock from its BEGIN, there is nothing to take.
+Admission takes it shared inside the transaction that inserts the execution; panic takes it alone before it sweeps. What
+was being inserted when panic came is committed, and so seen by the sweep; what comes later sees the hold. On SQLite,
+where a transaction holds the one write lock from its BEGIN, there is nothing to take.
 """
 
 from django.db import connection

@@ -1,7 +1,7 @@
 """News inside this process: topics and their subscribers. Pure; touched only by the event loop's thread.
 
-`publish` hands a frame to every subscriber in the caller's own stack, so the order of news is the order of what happened. A
-frame is serialised once, however many sockets it goes to.
+`publish` hands a frame to every subscriber in the caller's own stack, so the order of news is the order of what
+happened. A frame is serialised once, however many sockets it goes to.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,11 +1,12 @@
 """Database work off the event loop: small thread pools with a connection kept per thread.
 
-A whole transaction is one synchronous function. A caller that is cancelled returns at once while its function still runs
-to the end: a write is never torn. Control (admission, stop, settle) has a lane of its own, so that a stop never waits
-behind the writes of running text.
+A whole transaction is one synchronous function. A caller that is cancelled returns at once while its function still
+runs to the end: a write is never torn. Control (admission, stop, settle) has a lane of its own, so that a stop never
+waits behind the writes of running text.
 """
 
 import asyncio
+import functools
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +30,7 @@ class Lane:
         """Run `function` in a thread of this lane and return what it returns."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix=f"{self._name}-db")
-        future = self._pool.submit(_guarded, function, *args, **kwargs)
+        future = self._pool.submit(_guarded, functools.partial(function, *args, **kwargs))
         return await asyncio.wrap_future(future)
 
     def close(self) -> None:
@@ -44,9 +45,9 @@ class Lane:
         pool.shutdown(wait=True)
 
 
-def _guarded(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+def _guarded(function: Callable[[], T]) -> T:
     try:
-        return function(*args, **kwargs)
+        return function()
     except (DatabaseError, InterfaceError):
         # A connection that broke is replaced before the next use; one that works is kept.
         for connection in connections.all(initialized_only=True):

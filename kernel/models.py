@@ -1,7 +1,8 @@
 """The ledger: what runs, who owns it, who ordered it to stop, and how it ended.
 
 The database decides; every message between processes only hints. Each change of state is a conditional UPDATE whose row
-count says who won, and times that processes compare (heartbeat, lease) are written and compared in the database's clock.
+count says who won, and times that processes compare (heartbeat, lease) are written and compared in the database's
+clock.
 """
 
 import uuid
@@ -19,8 +20,9 @@ from kernel.abort import Abort, AbortReason, TimeoutKind
 from kernel.events import Usage
 from kernel.runner import Outcome, Status
 
-# Sent inside the transaction that ends an execution, with `record` (as written) and `work` (what its owner kept in memory,
-# or None when somebody else ends it). Whoever gives the execution its meaning ends that in the same transaction.
+# Sent inside the transaction that ends an execution, with `record` (as written) and `work` (what its owner kept in
+# memory, or None when somebody else ends it). Whoever gives the execution its meaning ends that in the same
+# transaction.
 execution_settled = Signal()
 
 
@@ -107,8 +109,8 @@ class ExecutionQuerySet(models.QuerySet["ExecutionRecord"]):
     def settle(self, pk: str, outcome: Outcome, worker_id: uuid.UUID | None, work: Any = None, **measured: Any) -> bool:
         """Write the end, once, and in the same transaction that of what the execution means.
 
-        `worker_id` is the owner that must still own it; None takes an orphan. `measured` are further fields. Returns False
-        if it had ended, or belongs to another worker.
+        `worker_id` is the owner that must still own it; None takes an orphan. `measured` are further fields. Returns
+        False if it had ended, or belongs to another worker.
         """
         with transaction.atomic():
             mine = self.filter(pk=pk, status=ExecutionStatus.RUNNING)

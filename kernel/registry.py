@@ -18,8 +18,9 @@ from kernel.events import Phase, Usage
 class Execution:
     """One live execution, and what is known of it so far.
 
-    `id` is the ledger's; `kind` is `turn`, `title` or `drill`. `ended` is set when the terminal row is committed and the
-    provider's connection is closed: the meaning of *confirmed*. `started_s` and `first_output_s` are of the monotonic clock.
+    `id` is the ledger's; `kind` is `turn`, `title` or `drill`. `ended` is set when the terminal row is committed and
+    the provider's connection is closed: the meaning of *confirmed*. `started_s` and `first_output_s` are of the
+    monotonic clock.
     """
 
     id: str

@@ -2,8 +2,8 @@
 
 Two tasks: the *work*, which anyone's abort may cancel at any await, and the *keeper*, which no abort touches and which
 writes the end. The keeper promises that the provider's connection is closed before it says so, that the end is written
-once, and that it is retried until it is written or belongs to somebody else. A cancellation that is not ours is never taken
-for an abort: of the work it is an error, of the keeper it passes through once the end is written.
+once, and that it is retried until it is written or belongs to somebody else. A cancellation that is not ours is never
+taken for an abort: of the work it is an error, of the keeper it passes through once the end is written.
 """
 
 import asyncio
@@ -165,7 +165,7 @@ def _outcome(execution: Execution, work: asyncio.Task[Any], strike: _Strike) -> 
 
 
 def describe(failure: BaseException) -> str:
-    """Text for people: the failure's own where it was written for them (`message`), else one that gives nothing away."""
+    """Text for people: the failure's own where it was written for them (`message`), else one that tells no secret."""
     message = getattr(failure, "message", None)
     if isinstance(message, str) and message:
         return message
@@ -178,7 +178,7 @@ async def _settle_until_written(execution: Execution, settle: Settle, outcome: O
     while True:
         try:
             written = await settle(outcome)
-        except Exception:  # noqa: BLE001  the runner is the one place that must outlive every failure
+        except Exception:  # the runner is the one place that must outlive every failure
             delay_s = SETTLE_RETRY_S[min(attempt, len(SETTLE_RETRY_S) - 1)]
             attempt += 1
             logger.exception(

@@ -1,8 +1,9 @@
 """This process as a worker: its row and lease, its live executions, and the net under every stop.
 
-Started lazily, in the event loop of the first execution or subscriber. A beat renews the lease in the database's clock; a
-worker that cannot renew it in time aborts its own executions before anyone else may take them. A poll reads the intents
-written for its executions, so that a stop reaches them with no broker at all, and settles what other workers lost.
+Started lazily, in the event loop of the first execution or subscriber. A beat renews the lease in the database's clock;
+a worker that cannot renew it in time aborts its own executions before anyone else may take them. A poll reads the
+intents written for its executions, so that a stop reaches them with no broker at all, and settles what other workers
+lost.
 """
 
 import asyncio
@@ -69,7 +70,7 @@ class ThisWorker:
         return task
 
     async def drain(self, grace_s: float | None = None) -> None:
-        """Take nothing new, abort everything with `shutdown`, and wait for the ends to be written, `grace_s` at most."""
+        """Take nothing new, abort everything with `shutdown`, and wait for the written ends, `grace_s` at most."""
         self.draining = True
         live = list(self.registry)
         for execution in live:

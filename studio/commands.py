@@ -6,7 +6,7 @@ A command that must wait for an end takes effect in the order sent, and replies 
 import asyncio
 import functools
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -92,7 +92,7 @@ class Visit:
 
 
 async def perform(visit: Visit, command: AnyCommand, struck: Sequence[Execution] = ()) -> None:
-    """Perform one command; whatever happens, it is answered. `struck` is what a stop aborted while it was being read."""
+    """Perform one command; whatever happens, it is answered. `struck` is what a stop aborted while it was read."""
     with _Answered(visit, command):
         match command:
             case Ping():
@@ -337,16 +337,17 @@ def _on_sent_now(visit: Visit, command: SendNow, sent: SentNow) -> None:
 
 async def _subscribe(visit: Visit, command: Subscribe) -> None:
     session = await lanes.control.run(own_session, command.sessionKey, visit.person.id)
-    read = functools.partial(
-        lanes.control.run, sessions.snapshot, session.key, visit.person.id, command.limit, command.before
-    )
+
+    def read() -> Snapshot:
+        return sessions.snapshot(session.key, visit.person.id, command.limit, command.before)
+
     if command.before is not None:
-        snapshot = await read()
+        snapshot = await lanes.control.run(read)
         visit.reply(command, snapshot.fields(visit.turns.live_in(session.key)))
         return
     subscription = visit.subscriptions.join(session.key, session_topic(session.pk))
     for _ in range(SNAPSHOT_TRIES):
-        snapshot = await read()
+        snapshot = await lanes.control.run(read)
         turn = visit.turns.live_in(session.key)
         if _agree(visit, snapshot, turn):
             break
@@ -365,19 +366,25 @@ def _agree(visit: Visit, snapshot: Snapshot, turn: LiveTurn | None) -> bool:
 
 
 async def _change_queue(visit: Visit, command: QueueEdit | QueueRemove | QueueMove | QueueHold) -> None:
-    change: Callable[..., tuple[ChatSession, list[QueuedMessage]]]
-    match command:
-        case QueueEdit():
-            change, value = queue.edit, (command.text,)
-        case QueueRemove():
-            change, value = queue.remove, ()
-        case QueueMove():
-            change, value = queue.move, (command.position,)
-        case QueueHold():
-            change, value = queue.set_editing, (command.editing,)
-    session, rows = await lanes.control.run(change, command.sessionKey, visit.person.id, command.queueId, *value)
+    change = functools.partial(_queue_change, command, visit.person.id)
+    session, rows = await lanes.control.run(change)
     visit.reply(command, {"sessionKey": command.sessionKey, "queue": objects.queue(rows)})
     visit.turns.publish_queue(session, rows)
+
+
+def _queue_change(
+    command: QueueEdit | QueueRemove | QueueMove | QueueHold, user_id: int
+) -> tuple[ChatSession, list[QueuedMessage]]:
+    item = (command.sessionKey, user_id, command.queueId)
+    match command:
+        case QueueEdit():
+            return queue.edit(*item, command.text)
+        case QueueRemove():
+            return queue.remove(*item)
+        case QueueMove():
+            return queue.move(*item, command.position)
+        case QueueHold():
+            return queue.set_editing(*item, command.editing)
 
 
 async def _rename(visit: Visit, command: SessionRename) -> None:

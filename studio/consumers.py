@@ -1,7 +1,7 @@
 """The WebSocket: who may open it, frames in the order sent, replies, and its end. No run ever lives in here.
 
-A frame is read at once and put in line; an own task, which the end of the socket does not cut off, serves the line. A stop
-strikes what this process owns while it is still being read, so that nothing in line can hold it up.
+A frame is read at once and put in line; an own task, which the end of the socket does not cut off, serves the line. A
+stop strikes what this process owns while it is still being read, so that nothing in line can hold it up.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
-"""What Daphne's WebSocket protocol cannot say by itself, and the contract needs. Held by tests/studio/test_daphne_fixes.py.
+"""What Daphne's WebSocket protocol cannot say and the contract needs. Held by tests/studio/test_daphne_fixes.py.
 
-autobahn lets an application close with 1000 and 3000 to 4999 only, though RFC 6455 (7.4.1) gives servers 1001, 1009, 1011 and
-1013 too; and it drops the connection of a frame over its limit without a close frame. Daphne has no setting for either.
+autobahn lets an application close with 1000 and 3000 to 4999 only, though RFC 6455 (7.4.1) gives servers 1001, 1009,
+1011 and 1013 too; and it drops the connection of a frame over its limit without a close frame. Daphne has no setting
+for either.
 """
 
 from typing import Any

@@ -1,8 +1,8 @@
 """The life of one server process: warm before the first turn, drained before the end.
 
-Daphne has no lifespan, so the start is the first connection of any kind and the end is a trigger of its reactor; under servers
-that speak lifespan (uvicorn, granian) both are theirs. Draining is the same: nothing new, own runs aborted with `shutdown`,
-partials stored, sockets closed with 1001.
+Daphne has no lifespan, so the start is the first connection of any kind and the end is a trigger of its reactor; under
+servers that speak lifespan (uvicorn, granian) both are theirs. Draining is the same: nothing new, own runs aborted with
+`shutdown`, partials stored, sockets closed with 1001.
 """
 
 import asyncio

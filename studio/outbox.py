@@ -1,7 +1,7 @@
 """What one socket is sent: bounded, in order, by one task.
 
-The event loop never waits for a reader. A socket that does not take its frames is closed with 1013: its client comes back and
-reads a fresh snapshot, which costs less than everything it has missed.
+The event loop never waits for a reader. A socket that does not take its frames is closed with 1013: its client comes
+back and reads a fresh snapshot, which costs less than everything it has missed.
 """
 
 import asyncio

@@ -6,7 +6,7 @@ Source: docs/protocol.md. Unknown fields are ignored, so that newer clients can 
 import json
 import re
 import time
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -180,11 +180,11 @@ AnyCommand = (
     | Ping
 )
 _commands: TypeAdapter[AnyCommand] = TypeAdapter(Annotated[AnyCommand, Field(discriminator="type")])
-TYPES = frozenset(command.model_fields["type"].annotation.__args__[0] for command in AnyCommand.__args__)  # type: ignore[union-attr]
+TYPES = frozenset(get_args(command.model_fields["type"].annotation)[0] for command in get_args(AnyCommand))
 
 
 def parse(text: str | None) -> AnyCommand:
-    """Parse one text frame (None: it was binary). Raises `FrameError` with code and, where it could be read, requestId."""
+    """Parse one text frame (None: it was binary). Raises `FrameError`, with the requestId where it could be read."""
     if text is None:
         raise FrameError("bad_json", "Binary frames are not understood; send JSON text.")
     if len(text) > FRAME_MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > FRAME_MAX_BYTES:

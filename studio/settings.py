@@ -1,4 +1,4 @@
-"""Django's settings, all from the environment (docs/operations.md lists each variable). Nothing here opens a connection."""
+"""Django's settings, all from the environment (docs/operations.md lists each variable). No connection is opened."""
 
 import sys
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Which sessions one socket follows, and the join of a snapshot with the events that follow it.
 
-The topic is joined before the snapshot is read; events that come meanwhile wait, and those that the snapshot already holds
-are dropped by their number.
+The topic is joined before the snapshot is read; events that come meanwhile wait, and those that the snapshot already
+holds are dropped by their number.
 """
 
 from collections.abc import Callable

@@ -1,1 +1,1 @@
-"""Talking to models: the protocol, the connections that a stop closes, retries, and the models that come with the product."""
+"""Talking to models: the protocol, the connections that a stop closes, retries, and the models that come along."""

@@ -15,7 +15,7 @@ from typing import Literal
 
 from django.conf import settings
 
-from kernel.llm import demo, local
+from kernel.llm import demo, litellm_model, local
 from kernel.llm.demo import DemoModel
 from kernel.llm.litellm_model import LitellmModel
 from kernel.llm.local import LocalModel, local_model_installed
@@ -81,6 +81,14 @@ def model_named(name: str) -> Model:
         # Without it, litellm asks for Ollama under the name `localhost`, where it may not listen.
         os.environ.setdefault("OLLAMA_API_BASE", OLLAMA)
     return LitellmModel(name=name)
+
+
+async def ready_model(name: str) -> Model:
+    """`model_named`, with what it needs imported: that is our time, not the provider's, and no clock runs meanwhile."""
+    model = model_named(name)
+    if not isinstance(model, DemoModel):
+        await litellm_model.load()
+    return model
 
 
 @functools.cache

@@ -22,8 +22,8 @@ ADVICE = {
     429: "The provider is limiting requests to {model!r}. Wait a little and send again.",
 }
 UNREACHABLE = (
-    "The provider of {model!r} cannot be reached. Check the network and the provider's address in the server's environment, "
-    "then send again."
+    "The provider of {model!r} cannot be reached. Check the network and the provider's address in the server's "
+    "environment, then send again."
 )
 BROKEN_OFF = "The provider broke off its answer. What had arrived is kept; continue, or send again."
 FAILED = "The provider of {model!r} failed. Send again in a moment."

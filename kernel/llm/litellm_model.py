@@ -17,7 +17,8 @@ from kernel.llm.model import CallDelta, Delta, Finished, ModelError, ModelEvent,
 
 logger = logging.getLogger(__name__)
 
-# litellm's limit is per read; the run's own clocks are the ones that count, so this only has to be longer than they are.
+# litellm's limit is per read; the run's own clocks are the ones that count, so this only has to be longer than they
+# are.
 READ_TIMEOUT_S = 24 * 3600.0
 
 
@@ -52,7 +53,8 @@ class LitellmModel:
         except Exception as error:
             raise model_error(error, name) from error
         finally:
-            # In this task, and out of reach of a second cancel: an iterator that is dropped never closes its connection.
+            # In this task, and out of reach of a second cancel: an iterator that is dropped never closes its
+            # connection.
             await finish(chunks.aclose())
         if not reason:
             raise ModelError(
@@ -113,7 +115,8 @@ def _usage(chunks: Any, name: str) -> Usage | None:
         usage = getattr(chunk, "usage", None)
         if usage is not None:
             tokens_in, tokens_out = usage.prompt_tokens or 0, usage.completion_tokens or 0
-            return Usage(input_tokens=tokens_in, output_tokens=tokens_out, cost_usd=cost_usd(name, tokens_in, tokens_out))
+            cost = cost_usd(name, tokens_in, tokens_out)
+            return Usage(input_tokens=tokens_in, output_tokens=tokens_out, cost_usd=cost)
     return None
 
 

@@ -32,7 +32,7 @@ class Delta:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallDelta:
-    """A piece of the tool call at `index`; `call_id` and `name` come with the first piece, `arguments` is raw JSON text."""
+    """A piece of the tool call at `index`: `call_id` and `name` come with the first, `arguments` is raw JSON text."""
 
     index: int
     call_id: str = ""

@@ -1,6 +1,7 @@
 """Provider text made storable: no split code points, no NUL. Pure.
 
-Some providers cut an emoji in two and send each half of its surrogate pair in a delta of its own; PostgreSQL refuses NUL.
+Some providers cut an emoji in two and send each half of its surrogate pair in a delta of its own; PostgreSQL refuses
+NUL.
 """
 
 REPLACEMENT = "\ufffd"

@@ -5,6 +5,8 @@
 import { PAGE_SIZE } from "#studio/conversation";
 import { newId } from "#studio/ids";
 
+const TEXT_BYTES = 64 * 1024; // the contract's limit, until the server has told its own
+
 export class Actions {
   #store;
   #connection;
@@ -44,9 +46,10 @@ export class Actions {
 
   /** @param {{model?: string, roleId?: string}} choice */
   send(sessionKey, text, choice) {
-    const clientMessageId = newId();
-    this.#store.dispatch({ type: "page_send_asked", sessionKey, clientMessageId, text });
-    this.#connection.request({ type: "studio_chat_send", sessionKey, text, clientMessageId, ...choice }, { keep: true });
+    const frame = { type: "studio_chat_send", sessionKey, text, clientMessageId: newId(), ...choice };
+    this.#store.dispatch({ ...frame, type: "page_send_asked" });
+    if (this.#isTooLong(text)) this.#store.dispatch(refused(frame, "too_large"));
+    else this.#connection.request(frame, { keep: true });
   }
 
   /** A stop that has to wait for the connection names its execution, so that it cannot hit a later one. */
@@ -97,9 +100,17 @@ export class Actions {
     this.#connection.connect();
   }
 
+  /** A frame far above the limit is refused by the server unread, without an answer that names it. */
+  #isTooLong(text) {
+    const limit = this.#store.state.options?.limits.textBytes ?? TEXT_BYTES;
+    return new TextEncoder().encode(text).length > limit;
+  }
+
   #leave(next) {
     const { open, conversations } = this.#store.state;
     if (open === null || open === next || conversations[open]?.fresh) return;
     this.#connection.request({ type: "studio_chat_unsubscribe", sessionKey: open });
   }
 }
+
+const refused = (request, code) => ({ type: `${request.type}_ok`, ok: false, code, error: "", request });

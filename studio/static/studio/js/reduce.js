@@ -118,10 +118,10 @@ function reconnected(state, connection) {
 }
 
 function openOne(state, sessionKey, fresh) {
-  if (sessionKey === null) return { ...state, open: null };
   const draft = state.drafts[sessionKey] ?? "";
   const conversation = state.conversations[sessionKey] ?? { ...emptyConversation(fresh), draft };
-  return markSeen({ ...replace(state, sessionKey, markStale(conversation)), open: sessionKey });
+  const next = replace(state, sessionKey, markStale(conversation));
+  return markSeen({ ...next, open: sessionKey, announcement: null });
 }
 
 function sendAsked(state, { sessionKey, clientMessageId, text }) {
