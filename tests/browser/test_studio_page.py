@@ -5,6 +5,7 @@ from playwright.async_api import expect
 
 from tests.browser.conftest import Browse
 from tests.processes.conftest import StudioMaker
+from tests.processes.ends import assert_closed_by_us
 from tests.processes.harness import Studio
 from tests.provider import Provider
 from tests.provider_script import directive
@@ -32,7 +33,7 @@ async def test_a_person_watches_an_answer_grow_stops_it_and_finds_the_card_after
     card = ann.card("Session stopped")
     await expect(card).to_be_visible()
     record = await provider.wait_closed(key)
-    assert record.end == "client_closed"
+    assert_closed_by_us(record)
     await expect(card).to_contain_text("you (ann)")
     await expect(card).to_contain_text("Connection to the model closed after")
     kept, told = await ann.answer.inner_text(), await card.inner_text()
