@@ -123,6 +123,44 @@ async def test_a_message_written_meanwhile_waits_in_the_queue_and_can_be_removed
     await expect(ann.card("Session stopped")).to_be_visible()
 
 
+async def test_a_tool_call_is_a_folded_card_with_its_input_and_output(studio: Studio, browse: Browse, key: str) -> None:
+    ann = await browse(studio, "ann")
+    await ann.send(directive(id=key, call=[("add", {"a": 2, "b": 3})], n=3))
+    tool = ann.page.locator(".is-tool")
+    await expect(tool.locator("summary")).to_contain_text("done")
+    await expect(tool.get_by_text("Output")).to_be_hidden()
+    await tool.locator("summary").click()
+    await expect(tool.locator("[data-slot=input]")).to_contain_text('"a": 2')
+    await expect(tool.locator("[data-slot=output]")).to_have_text("5")
+
+
+async def test_a_refused_key_is_a_card_that_says_what_to_do_and_nothing_is_lost(
+    studio: Studio, browse: Browse, key: str
+) -> None:
+    ann = await browse(studio, "ann")
+    await ann.send(directive(id=key, status=401))
+    card = ann.card("The model could not finish")
+    await expect(card).to_contain_text("key")
+    await expect(card).to_contain_text("Nothing had arrived yet")
+    await expect(ann.page.locator("studio-message.is-user")).to_contain_text(key)
+
+
+async def test_a_second_tab_watches_the_same_answer_and_sees_who_stopped_it(
+    studio: Studio, browse: Browse, key: str
+) -> None:
+    first = await browse(studio, "ann")
+    await first.send(directive(id=key, n=2000, rate=60))
+    await first.grows_past(10)
+    second = await browse(studio, "ann")
+    await second.page.goto(first.page.url)
+    await second.grows_past(20)
+    await first.stop_button.click()
+    await expect(second.card("Session stopped")).to_contain_text("you (ann)")
+    await expect(second.stop_button).to_be_hidden()
+    await expect(first.card("Session stopped")).to_be_visible()
+    assert await second.answer.inner_text() == await first.answer.inner_text()
+
+
 async def test_a_phone_shows_everything_without_scrolling_sideways(studio: Studio, browse: Browse, key: str) -> None:
     op = await browse(studio, "op", viewport={"width": 360, "height": 740})
     await op.send(directive(id=key, n=2000, rate=60) + " " + "long" * 100)
