@@ -10,6 +10,9 @@ from chat.prompts import Note, PageContext, RolePrompt, note_for, system_prompt
 from kernel import conf
 
 HISTORY_MESSAGES = 50
+# Read beyond those, so that what was replaced does not crowd out what counts.
+READ_MESSAGES = 2 * HISTORY_MESSAGES
+CONTINUE = "Continue your last message exactly where it broke off. Do not repeat what it already says."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +38,11 @@ def brief(started: Started) -> Briefing:
     stored = [StoredMessage(role=row.role, status=row.status, text=row.text, parts=row.parts) for row in rows]
     user_message = started.user_message
     role = started.session.agent_role
+    history = to_model_messages(stored)
+    if started.answer.continues_id is not None:
+        history.append({"role": "user", "content": CONTINUE})
     return Briefing(
-        history=to_model_messages(stored),
+        history=history,
         role=_role(role),
         context=_context(user_message),
         note=_note(stored, user_message),
@@ -46,15 +52,20 @@ def brief(started: Started) -> Briefing:
 
 
 def _last_messages(started: Started) -> list[ChatMessage]:
-    """The last messages before the answer, oldest first; an answer that was replaced is not sent again."""
+    """The last messages before the answer, oldest first, without those that were replaced."""
     rows = (
-        ChatMessage.objects.filter(session=started.session, pk__lt=started.answer.pk, replaced_by=None)
+        ChatMessage.objects.filter(session=started.session, pk__lt=started.answer.pk)
         .order_by("-id")
-        .only("role", "status", "text", "parts")
+        .only("role", "status", "text", "parts", "replaces")[:READ_MESSAGES]
     )
-    if started.answer.replaces_id:
-        rows = rows.exclude(pk=started.answer.replaces_id)
-    return list(rows[:HISTORY_MESSAGES])[::-1]
+    kept: list[ChatMessage] = []
+    for row in [*reversed(rows), started.answer]:
+        if row.replaces_id is not None:
+            # An answer replaces one row; a message that was sent anew replaces its old text and all that followed.
+            replaced = row.replaces_id
+            kept = [k for k in kept if k.pk < replaced or (row.role == MessageRole.ASSISTANT and k.pk != replaced)]
+        kept.append(row)
+    return kept[:-1][-HISTORY_MESSAGES:]
 
 
 def _note(stored: list[StoredMessage], user_message: ChatMessage | None) -> Note | None:

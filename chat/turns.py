@@ -7,11 +7,9 @@ always run. The end is written before it is told, and told once.
 import asyncio
 import functools
 import logging
-import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
@@ -20,16 +18,17 @@ from django.db import DatabaseError
 from chat import admission, objects, queue, transcript
 from chat.admission import Outgoing, Owner, Queued, Repeated, Started
 from chat.briefing import brief
+from chat.ends import End, read_end, write_end
 from chat.errors import Conflict
 from chat.live import LiveTurn, session_topic, user_topic
-from chat.models import ChatMessage, ChatSession, MessageRole, QueuedMessage
-from chat.partials import Flusher, Partial, partial
+from chat.models import ChatMessage, ChatSession, QueuedMessage
+from chat.partials import Flusher, partial
 from chat.titles import wants_title, write_title
 from kernel import agent, conf, lanes, runner
 from kernel.abort import AbortReason
 from kernel.hub import hub
 from kernel.llm import catalog, litellm_model
-from kernel.models import ExecutionRecord, Hold, usage_fields
+from kernel.models import ExecutionRecord, Hold
 from kernel.registry import Execution
 from kernel.runner import Outcome, Status
 from kernel.tools import Toolbox
@@ -38,17 +37,6 @@ from kernel.worker import ThisWorker
 logger = logging.getLogger(__name__)
 
 OnAdmitted = Callable[[Any], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class End:
-    """A turn's end as written, read back in the transaction's own words."""
-
-    record: ExecutionRecord
-    answer: ChatMessage
-    session: ChatSession
-    queue_length: int
-    first_turn: bool
 
 
 class Turns:
@@ -138,7 +126,7 @@ class Turns:
     async def announce_foreign(self, execution_ids: list[str]) -> None:
         """Tell the readers here of ends that this worker wrote, or found written, for turns that it does not run."""
         for execution_id in execution_ids:
-            end = await lanes.control.run(_read_end, execution_id)
+            end = await lanes.control.run(read_end, execution_id)
             if end is not None:
                 self._publish_end(end, None)
 
@@ -234,7 +222,7 @@ class Turns:
         turn.flush()
         turn.close()  # what is stored is what was told, whatever stuck work may still say
         kept = partial(turn, worker_id)
-        end = await lanes.control.run(_write_end, execution, outcome, worker_id, kept)
+        end = await lanes.control.run(write_end, execution, outcome, worker_id, kept)
         self._partials.forget(execution.id)
         self._live.pop(execution.id, None)
         self._worker.registry.unregister(execution.id)
@@ -324,41 +312,6 @@ def _order_for(execution_id: str, user_id: int | None, model: str) -> tuple[str,
     if order is None and (hold := Hold.objects.over(user_id=user_id, model=model).first()):
         return AbortReason.PANIC_STOP, hold.by, "hold"
     return order
-
-
-def _write_end(execution: Execution, outcome: Outcome, worker_id: uuid.UUID, kept: Partial) -> End | None:
-    now_s = time.monotonic()
-    measured = {
-        "steps": execution.steps,
-        "duration_ms": round((now_s - execution.started_s) * 1000, 3),
-        "finish_reason": outcome.value if outcome.status is Status.COMPLETED else "",
-        **usage_fields([execution.usage]),
-    }
-    if execution.first_output_s is not None:
-        measured["first_output_ms"] = round((execution.first_output_s - execution.started_s) * 1000, 3)
-    if outcome.abort is not None:
-        measured["settled_ms"] = round((now_s - outcome.abort.decided_s) * 1000, 3)
-    if not ExecutionRecord.objects.settle(execution.id, outcome, worker_id, kept, **measured):
-        return None
-    return _read_end(execution.id)
-
-
-def _read_end(execution_id: str) -> End | None:
-    """The end as it stands; None if the message is gone with its session."""
-    answer = (
-        ChatMessage.objects.select_related("execution", "session")
-        .filter(execution=uuid.UUID(execution_id), role=MessageRole.ASSISTANT)
-        .first()
-    )
-    if answer is None or answer.execution is None:
-        return None
-    return End(
-        record=answer.execution,
-        answer=answer,
-        session=answer.session,
-        queue_length=answer.session.queue.count(),
-        first_turn=not answer.session.messages.filter(pk__lt=answer.pk, role=MessageRole.ASSISTANT).exists(),
-    )
 
 
 _turns: "weakref.WeakKeyDictionary[ThisWorker, Turns]" = weakref.WeakKeyDictionary()

@@ -25,7 +25,8 @@ from kernel.registry import Execution
 from kernel.worker import this_worker
 from studio import protocol
 from studio.access import origin_allowed
-from studio.commands import Visit, perform
+from studio.commands.dispatch import perform
+from studio.commands.visit import Visit
 from studio.lifecycle import SHUTDOWN_TOPIC
 from studio.outbox import Outbox
 from studio.protocol import AnyCommand, FrameError, Panic, StopSession

@@ -135,6 +135,25 @@ class QueueHold(Command):
     editing: bool
 
 
+class Regenerate(Command):
+    type: Literal["studio_chat_regenerate"]
+    sessionKey: SessionKey
+    messageId: Id
+
+
+class Continue(Command):
+    type: Literal["studio_chat_continue"]
+    sessionKey: SessionKey
+    messageId: Id
+
+
+class Resend(Command):
+    type: Literal["studio_chat_resend"]
+    sessionKey: SessionKey
+    messageId: Id
+    text: str
+
+
 class Sessions(Command):
     type: Literal["studio_chat_sessions"]
     query: Annotated[str, Field(max_length=200)] | None = None
@@ -173,6 +192,9 @@ AnyCommand = (
     | QueueRemove
     | QueueMove
     | QueueHold
+    | Regenerate
+    | Continue
+    | Resend
     | Sessions
     | SessionRename
     | SessionDelete

@@ -1,0 +1,57 @@
+"""The end of a turn, written and read back. Each function is one piece of database work."""
+
+import time
+import uuid
+from dataclasses import dataclass
+
+from chat.models import ChatMessage, ChatSession, MessageRole
+from chat.partials import Partial
+from kernel.models import ExecutionRecord, usage_fields
+from kernel.registry import Execution
+from kernel.runner import Outcome, Status
+
+
+@dataclass(frozen=True, kw_only=True)
+class End:
+    """A turn's end as written, read back in the transaction's own words."""
+
+    record: ExecutionRecord
+    answer: ChatMessage
+    session: ChatSession
+    queue_length: int
+    first_turn: bool
+
+
+def write_end(execution: Execution, outcome: Outcome, worker_id: uuid.UUID, kept: Partial) -> End | None:
+    now_s = time.monotonic()
+    measured = {
+        "steps": execution.steps,
+        "duration_ms": round((now_s - execution.started_s) * 1000, 3),
+        "finish_reason": outcome.value if outcome.status is Status.COMPLETED else "",
+        **usage_fields([execution.usage]),
+    }
+    if execution.first_output_s is not None:
+        measured["first_output_ms"] = round((execution.first_output_s - execution.started_s) * 1000, 3)
+    if outcome.abort is not None:
+        measured["settled_ms"] = round((now_s - outcome.abort.decided_s) * 1000, 3)
+    if not ExecutionRecord.objects.settle(execution.id, outcome, worker_id, kept, **measured):
+        return None
+    return read_end(execution.id)
+
+
+def read_end(execution_id: str) -> End | None:
+    """The end as it stands; None if the message is gone with its session."""
+    answer = (
+        ChatMessage.objects.select_related("execution", "session")
+        .filter(execution=uuid.UUID(execution_id), role=MessageRole.ASSISTANT)
+        .first()
+    )
+    if answer is None or answer.execution is None:
+        return None
+    return End(
+        record=answer.execution,
+        answer=answer,
+        session=answer.session,
+        queue_length=answer.session.queue.count(),
+        first_turn=not answer.session.messages.filter(pk__lt=answer.pk, role=MessageRole.ASSISTANT).exists(),
+    )

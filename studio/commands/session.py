@@ -1,0 +1,135 @@
+"""Reading and changing sessions: subscribe, the queue, the list, rename, delete, options."""
+
+import functools
+
+from chat import objects, queue, sessions, stopping
+from chat.admission import CONTEXT_MAX_BYTES, QUEUE_MAX, TEXT_MAX_BYTES, own_session
+from chat.errors import Conflict
+from chat.live import LiveTurn, session_topic
+from chat.models import AgentRole, ChatSession, QueuedMessage
+from chat.sessions import Snapshot
+from chat.stopping import Person
+from kernel import conf, lanes
+from kernel.abort import AbortReason
+from kernel.control import Ordered
+from kernel.llm import catalog
+from studio.commands.permissions import with_permissions
+from studio.commands.visit import Fields, Visit, later
+from studio.protocol import (
+    Options,
+    QueueEdit,
+    QueueHold,
+    QueueMove,
+    QueueRemove,
+    SessionDelete,
+    SessionRename,
+    Sessions,
+    Subscribe,
+)
+
+# A snapshot is read again while a turn begins or ends under it; each reading takes a millisecond or two.
+SNAPSHOT_TRIES = 20
+FEATURES = ["continue", "regenerate", "resend", "send_now"]
+
+
+async def listing(visit: Visit, command: Sessions) -> None:
+    rows = await lanes.control.run(sessions.listing, visit.person.id, command.query, command.before, command.limit)
+    visit.reply(command, {"sessions": rows})
+
+
+async def subscribe(visit: Visit, command: Subscribe) -> None:
+    session = await lanes.control.run(own_session, command.sessionKey, visit.person.id)
+
+    def read() -> Snapshot:
+        return sessions.snapshot(session.key, visit.person.id, command.limit, command.before)
+
+    if command.before is not None:
+        snapshot = await lanes.control.run(read)
+        visit.reply(command, snapshot.fields(visit.turns.live_in(session.key)))
+        return
+    subscription = visit.subscriptions.join(session.key, session_topic(session.pk))
+    for _ in range(SNAPSHOT_TRIES):
+        snapshot = await lanes.control.run(read)
+        turn = visit.turns.live_in(session.key)
+        if _agree(visit, snapshot, turn):
+            break
+    fields = snapshot.fields(turn)
+    visit.reply(command, fields)
+    subscription.open(fields["active"])
+
+
+def _agree(visit: Visit, snapshot: Snapshot, turn: LiveTurn | None) -> bool:
+    """Whether the rows and the memory tell of the same turn; if one began or ended meanwhile, they are read again."""
+    if turn is not None:
+        return any(str(row.pk) == turn.message_id for row in snapshot.messages)
+    streaming = snapshot.streaming
+    owner = streaming.execution.worker_id if streaming and streaming.execution else None
+    return owner != visit.worker.id
+
+
+async def change_queue(visit: Visit, command: QueueEdit | QueueRemove | QueueMove | QueueHold) -> None:
+    change = functools.partial(_queue_change, command, visit.person.id)
+    session, rows = await lanes.control.run(change)
+    visit.reply(command, {"sessionKey": command.sessionKey, "queue": objects.queue(rows)})
+    visit.turns.publish_queue(session, rows)
+
+
+def _queue_change(
+    command: QueueEdit | QueueRemove | QueueMove | QueueHold, user_id: int
+) -> tuple[ChatSession, list[QueuedMessage]]:
+    item = (command.sessionKey, user_id, command.queueId)
+    match command:
+        case QueueEdit():
+            return queue.edit(*item, command.text)
+        case QueueRemove():
+            return queue.remove(*item)
+        case QueueMove():
+            return queue.move(*item, command.position)
+        case QueueHold():
+            return queue.set_editing(*item, command.editing)
+
+
+async def rename(visit: Visit, command: SessionRename) -> None:
+    session, waiting = await lanes.control.run(sessions.rename, command.sessionKey, visit.person.id, command.title)
+    visit.reply(command, {"sessionKey": command.sessionKey, "session": visit.turns.session_object(session, waiting)})
+    visit.turns.publish_session(session, waiting)
+
+
+async def delete(visit: Visit, command: SessionDelete) -> None:
+    await lanes.control.run(own_session, command.sessionKey, visit.person.id)
+    ordered = await stopping.order_stop(
+        visit.worker, visit.person, command.sessionKey, source="web", reason=AbortReason.DELETED
+    )
+    later(visit, command, _delete_when_stopped(visit, command, ordered))
+
+
+async def _delete_when_stopped(visit: Visit, command: SessionDelete, ordered: Ordered) -> None:
+    counts = await stopping.confirm(visit.worker, visit.person, ordered)
+    if counts.unconfirmed:
+        raise Conflict("The session's run was told to stop, but has not ended yet. Delete again in a moment.")
+    session = await lanes.control.run(sessions.delete, command.sessionKey, visit.person.id)
+    visit.reply(command, {"sessionKey": command.sessionKey})
+    visit.turns.publish_deleted(session)
+
+
+async def options(visit: Visit, command: Options) -> None:
+    visit.person = await with_permissions(visit)
+    visit.reply(command, await lanes.control.run(_options_fields, visit.person))
+
+
+def _options_fields(person: Person) -> Fields:
+    return {
+        "models": [
+            {"id": model.id, "label": model.label, "kind": model.kind, "default": model.default}
+            for model in catalog.available_models()
+        ],
+        "roles": [{"id": str(role.pk), "name": role.name} for role in AgentRole.objects.order_by("name")],
+        "permissions": {"panic": person.may_panic, "stopAny": person.may_stop_any},
+        "limits": {
+            "textBytes": TEXT_MAX_BYTES,
+            "contextBytes": CONTEXT_MAX_BYTES,
+            "queueLength": QUEUE_MAX,
+            "maxSteps": conf.max_steps(),
+        },
+        "features": FEATURES,
+    }

@@ -1,0 +1,71 @@
+"""Stop, panic, release."""
+
+from collections.abc import Sequence
+
+from chat import objects, sessions, stopping
+from chat.errors import Forbidden
+from kernel import control, lanes
+from kernel.control import Ordered
+from kernel.hub import hub
+from kernel.models import Hold
+from kernel.registry import Execution
+from studio.commands.permissions import with_permissions
+from studio.commands.visit import Fields, Visit, counted, later
+from studio.protocol import AnyCommand, Panic, Release, StopSession
+
+
+async def stop(visit: Visit, command: StopSession, struck: Sequence[Execution]) -> None:
+    visit.person = await with_permissions(visit)
+    ordered = await stopping.order_stop(
+        visit.worker, visit.person, command.sessionKey, command.executionId, source="web", struck=struck
+    )
+    later(visit, command, _confirm(visit, command, ordered, {"sessionKey": command.sessionKey}))
+
+
+async def panic(visit: Visit, command: Panic) -> None:
+    visit.person = await with_permissions(visit)
+    if not visit.person.may_panic:
+        raise Forbidden("Panic needs the permission kernel.panic. Ask an operator.")
+    scope = command.scope.model_dump(exclude_none=True) if command.scope else {}
+    ordered = await stopping.order_panic(
+        visit.worker, visit.person, hold=command.hold, reason=command.reason, scope=scope, source="web"
+    )
+    fields: Fields = {"heldCount": 0}
+    if ordered.hold is not None:
+        fields = await lanes.control.run(_hold_fields, ordered.hold)
+        await _publish_holds()
+    later(visit, command, _confirm(visit, command, ordered, fields))
+
+
+async def _confirm(visit: Visit, command: AnyCommand, ordered: Ordered, fields: Fields) -> None:
+    counts = await stopping.confirm(visit.worker, visit.person, ordered)
+    fields = {**fields, **counted(counts)}
+    if counts.failed:
+        error = (
+            "The database cannot be reached. What runs on this server was stopped at once; the end of the rest could "
+            "not be confirmed. Stop again when the database is back."
+        )
+        visit.refuse(command, "internal", error, fields)
+    else:
+        visit.reply(command, fields)
+
+
+async def release(visit: Visit, command: Release) -> None:
+    visit.person = await with_permissions(visit)
+    if not visit.person.may_panic:
+        raise Forbidden("Releasing a hold needs the permission kernel.panic. Ask an operator.")
+    released = await lanes.control.run(control.release, command.holdId, visit.person.name)
+    visit.reply(command, {"released": bool(released)})
+    await _publish_holds()
+
+
+async def _publish_holds() -> None:
+    """Tell everyone who is connected here which holds affect them."""
+    for topic in hub.topics("user:"):
+        user_id = int(topic.removeprefix("user:"))
+        holds = await lanes.control.run(sessions.holds_over, user_id)
+        hub.publish(topic, {"type": "studio_chat_hold", "holds": holds})
+
+
+def _hold_fields(hold: Hold) -> Fields:
+    return {"heldCount": stopping.held_count(hold), "hold": objects.hold(hold)}
