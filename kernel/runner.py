@@ -73,12 +73,14 @@ def start(execution: Execution, work: Work, settle: Settle, limits: Limits) -> N
 
 
 async def _body(execution: Execution, work: Work) -> Any:
-    execution.signal.raise_if_aborted()
-    value = await work()
-    # Decided while the last await was completing: the abort wins, as its requester was told.
-    execution.signal.raise_if_aborted()
-    execution.controller.finish()
-    return value
+    try:
+        execution.signal.raise_if_aborted()
+        value = await work()
+        # Decided while the last await was completing: the abort wins, as its requester was told.
+        execution.signal.raise_if_aborted()
+        return value
+    finally:
+        execution.controller.finish()  # an abort that comes after a failure is as late as one after a success
 
 
 async def _keep(
@@ -90,7 +92,6 @@ async def _keep(
         outcome, foreign = await to_the_end(_await_end(execution, work, strike))
     finally:
         total.stop()
-    execution.controller.finish()
     _, cancelled = await to_the_end(_settle_until_written(execution, settle, outcome))
     execution.ended.set()
     if foreign or cancelled:
@@ -131,6 +132,7 @@ async def _await_end(execution: Execution, work: asyncio.Task[Any], strike: _Str
         aborted.cancel()
     if execution.signal.aborted:
         await _insist(work, strike)
+    execution.controller.finish()  # without an await before the outcome: no abort falls between the two
     return _outcome(execution, work, strike)
 
 
