@@ -69,7 +69,7 @@ class _Child(asyncio.SubprocessProtocol):
         self.output = {1: _Output(), 2: _Output()}
 
     def feed(self, text: str | None) -> None:
-        stdin = self._transport.get_pipe_transport(0)
+        stdin = cast(asyncio.WriteTransport | None, self._transport.get_pipe_transport(0))
         if text is not None and stdin is not None:
             stdin.write(text.encode())
             stdin.write_eof()

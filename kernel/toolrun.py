@@ -165,12 +165,12 @@ class _Call:
     async def _stop(self, abort: Abort | None, otherwise: AbortReason) -> bool:
         """Tell the function to end, and give it its grace if it can hear. Return whether it ended."""
         self._work.add_done_callback(self._note_late)
-        _stopping.add(self._work)
         if abort is not None:
             self._controller.abort(abort.reason, by=abort.by, source=abort.source, timeout_kind=abort.timeout_kind)
         else:
             self._controller.abort(otherwise, source="kernel")
         if self._tool.is_async:
+            _stopping.add(self._work)
             self._work.cancel()
         if self._tool.is_async or self._tool.takes_signal:
             _, cancelled = await to_the_end(asyncio.wait({self._work}, timeout=GRACE_S))

@@ -139,7 +139,7 @@ def _is_below(each: Tool, module_name: str) -> bool:
 
 
 def _defined(function: Callable[..., Any], name: str | None, timeout_s: float | None) -> Tool:
-    name = name or getattr(function, "__name__", "")
+    name = name or str(getattr(function, "__name__", ""))
     if not NAME.fullmatch(name):
         raise ToolDefinitionError(f"The tool name {name!r} must be 1 to 64 letters, digits, hyphens or underscores.")
     if timeout_s is not None and timeout_s <= 0:
@@ -209,7 +209,7 @@ def _arguments(
     shape = TypedDict("Arguments", fields)  # type: ignore[misc]  # the fields are known only here
     shape.__pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[attr-defined]  # pydantic's way for a TypedDict
     try:
-        arguments: TypeAdapter[dict[str, Any]] = TypeAdapter(shape)
+        arguments: TypeAdapter[dict[str, Any]] = TypeAdapter(shape)  # type: ignore[arg-type]  # it is one
         schema = arguments.json_schema(schema_generator=_WithoutTitles)
     except PydanticUserError as error:
         raise ToolDefinitionError(f"The type hints of tool {name!r} make no JSON Schema: {error}") from error
@@ -219,8 +219,9 @@ def _arguments(
 
 def _field(parameter: inspect.Parameter, meaning: str | None) -> Any:
     default = parameter.default
-    told = {"default": default} if isinstance(default, str | int | float) else None
-    hint = Annotated[parameter.annotation, Field(description=meaning, json_schema_extra=told)]
+    told: Any = {"default": default} if isinstance(default, str | int | float) else None
+    hint: Any = parameter.annotation
+    hint = Annotated[hint, Field(description=meaning, json_schema_extra=told)]
     return hint if default is parameter.empty else NotRequired[hint]
 
 
