@@ -21,5 +21,6 @@ class BookingConnector(aiohttp.TCPConnector):
         book.add(connection)
         if book.closed:  # closed while the connection was being made
             book.close()
+            connection.close()
             raise aiohttp.ClientConnectionError("The execution was aborted while it was connecting.")
         return connection
