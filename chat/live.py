@@ -16,6 +16,8 @@ from kernel.registry import Execution
 
 # Text waits this long for more, except the first of a silence.
 COALESCE_S = 0.04
+# While text flows, seconds and tokens are told anew this often.
+PROGRESS_S = 1.0
 CHARS_PER_TOKEN = 4
 
 
@@ -56,6 +58,7 @@ class LiveTurn:
         self._progress = Progress(phase=Phase.STARTING, max_steps=max_steps)
         self._waiting: list[dict[str, Any]] = []
         self._last_flush_s = 0.0
+        self._last_progress_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._chars = 0
         self._closed = False
@@ -77,7 +80,8 @@ class LiveTurn:
                 self._on_change(self, now=True)
             case Progress():
                 self._progress = event
-                self.publish("progress", self.progress())
+                self.flush()
+                self._send_progress()
 
     def stopping(self) -> None:
         """It was told to stop; the end comes when it is true."""
@@ -98,6 +102,8 @@ class LiveTurn:
             self._send("delta", {"messageId": self.message_id, **delta, "text": "".join(delta["text"])})
         if waiting:
             self._last_flush_s = time.monotonic()
+            if self._last_flush_s - self._last_progress_s > PROGRESS_S:
+                self._send_progress()
 
     def close(self) -> None:
         """The end is told; nothing is applied after this."""
@@ -148,6 +154,10 @@ class LiveTurn:
                 self.flush()
             else:
                 self._timer = asyncio.get_running_loop().call_later(wait_s, self.flush)
+
+    def _send_progress(self) -> None:
+        self._last_progress_s = time.monotonic()
+        self._send("progress", self.progress())
 
     def _publish_tool(self, part: int) -> None:
         shown = self.draft.part(part)

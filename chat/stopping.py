@@ -55,9 +55,7 @@ async def order_stop(
     # What is struck is the person's own, so the session is too, and nothing has to be looked up first.
     struck = [*struck, *control.strike(worker, mine, intent)]
     finished = [] if struck else await lanes.control.run(_look, person, session_key, execution_id)
-    ordered = await control.order(
-        worker, target, intent, struck=struck, also=lambda: withdraw_promises(queued(session_key=session_key))
-    )
+    ordered = await control.order(worker, target, intent, struck=struck, also=lambda: _take_session(session_key))
     ordered.ids += [pk for pk in finished if pk not in ordered.ids]
     return ordered
 
@@ -84,6 +82,12 @@ def held_count(hold: Hold | None) -> int:
     if hold is None:
         return 0
     return queued(user_id=hold.scope_user_id, model=hold.scope_model).count()
+
+
+def _take_session(session_key: str) -> None:
+    """Lock the session's row, as admission does: no turn is being inserted while the order is written."""
+    ChatSession.objects.select_for_update().filter(key=session_key).first()
+    withdraw_promises(queued(session_key=session_key))
 
 
 def _look(person: Person, session_key: str, execution_id: str | None) -> list[str]:

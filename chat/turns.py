@@ -27,7 +27,7 @@ from chat.titles import wants_title, write_title
 from kernel import agent, conf, lanes, runner
 from kernel.abort import AbortReason
 from kernel.hub import hub
-from kernel.llm import catalog, litellm_model
+from kernel.llm import catalog
 from kernel.models import ExecutionRecord, Hold
 from kernel.registry import Execution
 from kernel.runner import Outcome, Status
@@ -203,7 +203,7 @@ class Turns:
             max_steps=briefing.max_steps,
             tool_timeout_s=conf.tool_timeout_s(),
             checkpoint=functools.partial(self._checkpoint, execution),
-            price=functools.partial(litellm_model.cost_usd, model_name),
+            price=functools.partial(catalog.price, model_name),
         )
         return await agent.run(answering, execution, turn.tell)
 

@@ -47,7 +47,7 @@ class ThisWorker:
         self.registry = ExecutionRegistry()
         self.draining = False
         self.polled_s: float | None = None
-        self._renewed_s = 0.0
+        self._lease: asyncio.TimerHandle | None = None
         self._started: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -85,6 +85,8 @@ class ThisWorker:
     async def close(self) -> None:
         """Drain, end the own tasks, and give the lease back."""
         await self.drain()
+        if self._lease is not None:
+            self._lease.cancel()
         for task in list(self._tasks):
             if task is not asyncio.current_task():
                 task.cancel()
@@ -99,8 +101,9 @@ class ThisWorker:
             logger.error("The task %s failed.", task.get_name(), exc_info=failure)
 
     async def _start(self) -> None:
+        asked_s = time.monotonic()
         await lanes.control.run(_join, self.id, conf.lease_s())
-        self._renewed_s = time.monotonic()
+        self._hold_lease(asked_s)
         self.spawn(self._beat(), "worker:beat")
         self.spawn(self._poll(), "worker:poll")
 
@@ -109,28 +112,26 @@ class ThisWorker:
             await asyncio.sleep(conf.lease_s() / BEATS_PER_LEASE)
             asked_s = time.monotonic()
             try:
-                async with asyncio.timeout(conf.lease_s() * GIVE_UP_AT / 2):
-                    kept = await lanes.control.run(Worker.objects.renew, self.id, conf.lease_s())
-            except (DatabaseError, TimeoutError):
-                logger.exception("The lease could not be renewed.", extra={"action": "beat"})
-                if asked_s - self._renewed_s > conf.lease_s() * (GIVE_UP_AT - 1 / BEATS_PER_LEASE):
-                    self._give_up("cannot renew its lease")
-                continue
-            if kept:
-                self._renewed_s = asked_s
-            else:
-                await self._rejoin()
+                kept = await lanes.control.run(Worker.objects.renew, self.id, conf.lease_s())
+                if not kept:
+                    await self._rejoin()
+                self._hold_lease(asked_s)
+            except DatabaseError:
+                logger.exception("The lease could not be renewed; trying again.", extra={"action": "beat"})
+
+    def _hold_lease(self, asked_s: float) -> None:
+        """The lease counts from `asked_s`. If nothing renews it, own executions are aborted before it ends."""
+        if self._lease is not None:
+            self._lease.cancel()
+        loop = asyncio.get_running_loop()
+        left_s = asked_s + conf.lease_s() * GIVE_UP_AT - time.monotonic()
+        self._lease = loop.call_later(max(0.0, left_s), self._give_up, "could not renew its lease")
 
     async def _rejoin(self) -> None:
-        """The lease ran out while this process slept: what it owned is not its own any more."""
+        """The lease ran out while this process slept or was cut off: what it owned is not its own any more."""
         self._give_up("had lost its lease")
         self.id = uuid.uuid4()
-        try:
-            await lanes.control.run(_join, self.id, conf.lease_s())
-        except DatabaseError:
-            logger.exception("This worker could not join again; trying at the next beat.", extra={"action": "beat"})
-        else:
-            self._renewed_s = time.monotonic()
+        await lanes.control.run(_join, self.id, conf.lease_s())
 
     def _give_up(self, why: str) -> None:
         aborted = self.registry.abort_all(AbortReason.WORKER_LOST, source="lease")

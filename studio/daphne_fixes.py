@@ -1,12 +1,15 @@
-"""What Daphne's WebSocket protocol cannot say and the contract needs. Held by tests/studio/test_daphne_fixes.py.
+"""What Daphne does not do by itself and the contract needs. Held by tests/studio/test_daphne_fixes.py.
 
-autobahn lets an application close with 1000 and 3000 to 4999 only, though RFC 6455 (7.4.1) gives servers 1001, 1009,
-1011 and 1013 too; and it drops the connection of a frame over its limit without a close frame. Daphne has no setting
-for either.
+- autobahn lets an application close with 1000 and 3000 to 4999 only, though RFC 6455 (7.4.1) gives servers 1001, 1009,
+  1011 and 1013 too; and it drops the connection of a frame over its limit without a close frame.
+- Daphne never waits for a reader: what a slow socket does not take grows in its memory. Here a send waits while the
+  transport is full, so that the socket's own bounded outbox fills instead.
 """
 
+import asyncio
 from typing import Any
 
+from daphne.server import Server
 from daphne.ws_protocol import WebSocketProtocol
 
 from studio.protocol import MESSAGE_MAX_BYTES
@@ -15,12 +18,33 @@ SERVER_CODES = {1001, 1009, 1011, 1012, 1013}
 
 _close = WebSocketProtocol.serverClose
 _connect = WebSocketProtocol.onConnect
+_open = WebSocketProtocol.onOpen
+_reply = Server.handle_reply
 
 
 def install() -> None:
-    """Patch Daphne's protocol class. Doing it again changes nothing."""
+    """Patch Daphne's classes. Doing it again changes nothing."""
     WebSocketProtocol.serverClose = _server_close
     WebSocketProtocol.onConnect = _on_connect
+    WebSocketProtocol.onOpen = _on_open
+    Server.handle_reply = _handle_reply
+
+
+class Pace:
+    """A Twisted push producer: it is told when the transport is full and when it takes more."""
+
+    def __init__(self) -> None:
+        self.writable = asyncio.Event()
+        self.writable.set()
+
+    def pauseProducing(self) -> None:
+        self.writable.clear()
+
+    def resumeProducing(self) -> None:
+        self.writable.set()
+
+    def stopProducing(self) -> None:
+        self.writable.set()
 
 
 def _server_close(self: Any, code: int | None = None) -> None:
@@ -35,3 +59,18 @@ def _on_connect(self: Any, request: Any) -> Any:
     self.maxMessagePayloadSize = self.maxFramePayloadSize = MESSAGE_MAX_BYTES
     self.failByDrop = False
     return _connect(self, request)
+
+
+def _on_open(self: Any) -> None:
+    # Until the upgrade, the HTTP channel is the transport's producer.
+    self.transport.unregisterProducer()
+    self.studio_pace = Pace()
+    self.transport.registerProducer(self.studio_pace, streaming=True)
+    _open(self)
+
+
+async def _handle_reply(self: Any, protocol: Any, message: dict[str, Any]) -> None:
+    pace: Pace | None = getattr(protocol, "studio_pace", None)
+    if pace is not None and message["type"] == "websocket.send":
+        await pace.writable.wait()
+    await _reply(self, protocol, message)

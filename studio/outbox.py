@@ -13,7 +13,8 @@ import orjson
 
 from kernel.hub import Frame
 
-OUTBOX_MAX = 4000
+OUTBOX_MAX_FRAMES = 4000
+OUTBOX_MAX_CHARS = 32 * 1024 * 1024
 
 SendMessage = Callable[[dict[str, Any]], Awaitable[None]]
 
@@ -25,6 +26,7 @@ class Outbox:
         self._send = send
         self._on_overflow = on_overflow
         self._waiting: deque[str] = deque()
+        self._chars = 0
         self._something = asyncio.Event()
         self._closed = False
 
@@ -39,6 +41,7 @@ class Outbox:
         """Take nothing more; what waits is dropped."""
         self._closed = True
         self._waiting.clear()
+        self._chars = 0
         self._something.set()
 
     async def run(self) -> None:
@@ -47,14 +50,18 @@ class Outbox:
             await self._something.wait()
             self._something.clear()
             while self._waiting:
-                await self._send({"type": "websocket.send", "text": self._waiting.popleft()})
+                text = self._waiting.popleft()
+                self._chars -= len(text)
+                await self._send({"type": "websocket.send", "text": text})
 
     def _put(self, text: str) -> None:
         if self._closed:
             return
-        if len(self._waiting) >= OUTBOX_MAX:
+        # A frame of any size goes into an empty outbox: a snapshot may be large.
+        if self._waiting and (len(self._waiting) >= OUTBOX_MAX_FRAMES or self._chars >= OUTBOX_MAX_CHARS):
             self.close()
             self._on_overflow()
             return
         self._waiting.append(text)
+        self._chars += len(text)
         self._something.set()

@@ -91,6 +91,11 @@ async def ready_model(name: str) -> Model:
     return model
 
 
+def price(name: str, input_tokens: int, output_tokens: int) -> float | None:
+    """What so many tokens of the model cost in USD; None where no price is known, as for what runs here."""
+    return litellm_model.cost_usd(name, input_tokens, output_tokens) if _kind(name) == "configured" else None
+
+
 @functools.cache
 def ollama_models() -> list[str]:
     """The models of an Ollama at `OLLAMA_API_BASE` or on this machine; none if it does not answer. Asked once."""

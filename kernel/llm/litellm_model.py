@@ -122,17 +122,17 @@ def _usage(chunks: Any, name: str) -> Usage | None:
 
 @functools.lru_cache(maxsize=256)
 def _prices(name: str) -> tuple[float, float] | None:
-    import litellm
-
     try:
-        return litellm.cost_per_token(model=name, prompt_tokens=1, completion_tokens=1)
+        return _load().cost_per_token(model=name, prompt_tokens=1, completion_tokens=1)
     except Exception:  # noqa: BLE001  litellm raises a bare Exception for a model without a price
         logger.info("No price is known for the model %r.", name)
         return None
 
 
 def cost_usd(name: str, input_tokens: int, output_tokens: int) -> float | None:
-    """The cost by litellm's price list, or None where it knows no price."""
+    """The cost by litellm's price list; None where it knows no price, or while litellm is not loaded."""
+    if not _load.cache_info().currsize:
+        return None
     prices = _prices(name)
     if prices is None or prices == (0, 0):
         return None
