@@ -66,6 +66,7 @@ class Answer:
             self._event({"role": "assistant"})
             self._event({"content": ""})
             self.writer.write(_chunk(b": ping\n\n"))
+            await self.writer.drain()
             await asyncio.sleep(self.script.empty)
 
     async def _stream(self) -> str:

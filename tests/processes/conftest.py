@@ -1,5 +1,6 @@
 """Fixtures of the process tests. Starting a studio costs seconds, so one is shared by all that need no own settings."""
 
+import asyncio
 import re
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -27,6 +28,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def shared_studio(tmp_path_factory: pytest.TempPathFactory, template: Path, provider: Provider) -> Iterator[Studio]:
     studio = Studio(tmp_path_factory.mktemp("shared"), template, provider.url).start()
+    asyncio.run(studio.warm())
     yield studio
     studio.end()
 

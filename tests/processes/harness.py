@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.client import StudioClient, log_in
+from tests.provider_script import directive
 
 ROOT = Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 90.0  # importing litellm on a busy machine takes long
@@ -180,6 +181,12 @@ class Studio:
         if user not in self._cookies:
             self._cookies[user] = await log_in(self.base_url, user, f"{user}-password")
         return self._cookies[user]
+
+    async def warm(self) -> None:
+        """Put its first turn, which loads the provider's SDK, behind it."""
+        async with await self.connect("op") as op:
+            reply = await op.send(f"warm-{self.pid}", directive(n=1))
+            await op.result(reply["executionId"], START_TIMEOUT_S)
 
     async def connect(self, user: str = "ann") -> StudioClient:
         return await StudioClient.connect(self.base_url, await self.cookies(user))

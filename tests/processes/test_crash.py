@@ -8,7 +8,7 @@ import pytest
 
 from tests.client import Frame, StudioClient
 from tests.processes.conftest import StudioMaker
-from tests.processes.ends import agreed_end, assert_closed_by_us
+from tests.processes.ends import agreed_end, assert_closed_by_us, assert_stopped
 from tests.processes.harness import Studio
 from tests.provider import Provider
 from tests.provider_script import directive
@@ -117,6 +117,14 @@ async def test_told_to_go_it_ends_its_runs_as_shutdown_keeps_their_text_and_clos
         assert record.text.startswith(result["text"])
     assert mortal.live_executions() == []
     assert mortal.streaming_messages() == []
+
+
+async def test_a_fresh_process_confirms_a_stop_of_its_very_first_turn(mortal: Studio, key: str) -> None:
+    await asyncio.to_thread(mortal.restart)
+    async with await mortal.connect("ann") as ann:
+        reply = await ann.send(key, directive(id=key, hdr="inf"))
+        assert_stopped(await ann.stop(key))
+        assert (await agreed_end(mortal, ann, reply["executionId"]))["abortReason"] == "session_stop"
 
 
 async def test_a_process_that_comes_back_from_the_dead_ends_its_run_as_lost_and_works_on(

@@ -64,7 +64,7 @@ async def test_an_end_of_its_own_and_a_stop_in_the_same_instant_are_one_end(
         await ann.wait_text(reply["executionId"], "w0 ")
         provider.release(name)
         if number % 2:
-            await asyncio.sleep(random.uniform(0, 0.004))
+            await asyncio.sleep(random.uniform(0, 0.02))
         stop = await ann.stop(name)
         result = await agreed_end(studio, ann, reply["executionId"])
         ends[result["status"]] += 1

@@ -27,14 +27,8 @@ def hasty(make_studio: StudioMaker) -> Studio:
         STUDIO_TIMEOUT_S=str(TOTAL_S),
         STUDIO_TOOL_TIMEOUT_S="0.7",
     )
-    asyncio.run(_warm(studio))
+    asyncio.run(studio.warm())
     return studio
-
-
-async def _warm(studio: Studio) -> None:
-    async with await studio.connect("ann") as ann:
-        reply = await ann.send("warm", directive(n=1))
-        await ann.result(reply["executionId"])
 
 
 CLOCKS = {
