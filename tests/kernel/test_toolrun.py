@@ -6,6 +6,7 @@ import json
 import logging
 import threading
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from datetime import date
 from typing import Annotated, Any
 
@@ -63,7 +64,7 @@ def tasks_named(name: str) -> list[asyncio.Task[Any]]:
 
 @pytest.fixture
 def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(toolrun, "GRACE_S", 0.02)
+    monkeypatch.setattr(toolrun, "GRACE_S", 0.1)
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ class Hanging:
     """An async tool that waits for ever, or until it is released; `deaf` ignores every cancellation."""
 
     def __init__(self, *, deaf: bool = False):
-        self.started, self._released = asyncio.Event(), asyncio.Event()
+        self.started, self.ignored, self._released = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._deaf = deaf
         self.tool = tool(name="hang")(self._hang)
 
@@ -93,6 +94,7 @@ class Hanging:
             except asyncio.CancelledError:
                 if not self._deaf:
                     raise
+                self.ignored.set()
         return "late"
 
 
@@ -286,6 +288,33 @@ class TestStopping:
             call.task.cancel()
             await asyncio.sleep(0)
         assert (await call.cancelled()).state is ToolState.UNSTOPPABLE
+
+    async def test_a_cancel_that_comes_while_an_aborted_tool_has_its_grace_is_passed_on(self, deaf: Hanging) -> None:
+        call = Call(deaf.tool)
+        await ready(deaf.started)
+        call.controller.abort(AbortReason.SESSION_STOP)
+        await ready(deaf.ignored)
+        call.task.cancel()
+        assert (await call.cancelled()).state is ToolState.UNSTOPPABLE
+
+    @pytest.mark.usefixtures("short_grace")
+    async def test_a_tool_that_swallows_one_cancellation_is_asked_again_on_leaving(self) -> None:
+        started, ignored = asyncio.Event(), asyncio.Event()
+
+        @tool
+        async def careless() -> None:
+            for heard in (started, ignored):
+                heard.set()
+                with suppress(asyncio.CancelledError):
+                    await asyncio.Event().wait()
+
+        call = Call(careless)
+        await ready(started)
+        [work] = tasks_named("tool careless")
+        call.task.cancel()
+        assert (await call.cancelled()).state is ToolState.UNSTOPPABLE
+        await asyncio.wait({work}, timeout=READY_TIMEOUT_S)
+        assert work.done()
 
     async def test_a_late_result_is_noted_and_changes_nothing(
         self, deaf: Hanging, caplog: pytest.LogCaptureFixture
