@@ -1,0 +1,50 @@
+"""`python -m bench [--quick] [SCENARIO …]` measures and prints Markdown. Loopback only; nothing is left running."""
+
+import argparse
+import asyncio
+import tempfile
+import time
+from pathlib import Path
+
+from bench import machine
+from bench.floors import BareLitellm, Direct
+from bench.product import running_product
+from bench.scenarios import SCENARIOS, Scale, Stage
+from bench.upstream import Upstream
+
+PEOPLE = 100
+
+
+async def measure(names: list[str], scale: Scale) -> None:
+    """Run the scenarios in their own order and print each table as it comes."""
+    print(f"Measured on {time.strftime('%Y-%m-%d')}: {machine.description()}", flush=True)
+    async with Upstream() as upstream:
+        with (
+            tempfile.TemporaryDirectory(prefix="bench-") as directory,
+            running_product(Path(directory), upstream, PEOPLE, list(scale.sizes)) as product,
+        ):
+            await product.warm()
+            stage = Stage(
+                upstream=upstream,
+                product=product,
+                floor=Direct(upstream),
+                litellm=BareLitellm(upstream),
+                scale=scale,
+            )
+            for name in names:
+                print(f"\n{(await SCENARIOS[name](stage)).markdown()}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the studio against its floor.")
+    parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=f"of {', '.join(SCENARIOS)}; default: all")
+    parser.add_argument("--quick", action="store_true", help="within a minute, with rougher figures")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.scenarios) - set(SCENARIOS):
+        parser.error(f"no such scenario: {', '.join(sorted(unknown))}")
+    names = [name for name in SCENARIOS if name in (arguments.scenarios or SCENARIOS)]
+    asyncio.run(measure(names, Scale.quick() if arguments.quick else Scale()))
+
+
+if __name__ == "__main__":
+    main()
