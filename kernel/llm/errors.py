@@ -10,7 +10,7 @@ from kernel.llm.model import ModelError
 # What a provider says of itself is shown, but not at any length.
 QUOTED_MAX = 300
 SECRETS = re.compile(r"(?i)(\b(?:sk|pk|key|rk|gsk|xai|AIza)[-_]?[A-Za-z0-9_*.-]{8,}|bearer\s+\S+)")
-PREFIXES = re.compile(r"^(?:litellm\.)?(?:[A-Za-z]+(?:Error|Exception): ?|[A-Za-z]+Exception - )+")
+PREFIXES = re.compile(r"^(?:litellm\.\w+: ?|[A-Za-z]+ ?(?:Error|Exception): ?|[A-Za-z]+Exception - )+")
 
 ADVICE = {
     400: "The provider refused the request.",
