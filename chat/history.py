@@ -14,6 +14,7 @@ from itertools import count, groupby
 from typing import Any
 
 from kernel.events import ToolState
+from kernel.tools import safe_name
 
 Part = dict[str, Any]
 ModelMessage = dict[str, Any]
@@ -73,11 +74,6 @@ def close_parts(parts: Iterable[Part], reason_text: str) -> list[Part]:
         else part
         for part in parts
     ]
-
-
-def safe_name(name: str) -> str:
-    """A tool's name as every provider takes it back: a model may have called one that was never there."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unknown"
 
 
 def _calls(parts: Iterable[Part]) -> list[Part]:

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from chat.history import StoredMessage, safe_name
+from chat.history import StoredMessage
+from kernel.tools import safe_name
 
 MAX_CONTEXT_CHARS = 32 * 1024
 MAX_LABEL_CHARS = 500  # of a title or an address

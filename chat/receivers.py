@@ -1,4 +1,4 @@
-"""What an execution's end means for its message: settled in the transaction that ends the execution, by whomever."""
+"""What the kernel's decisions mean for the chat, in the kernel's own transactions: a message's end, a stop's order."""
 
 from typing import Any
 
@@ -6,8 +6,10 @@ from django.db.models.functions import Now
 from django.dispatch import receiver
 
 from chat.history import close_parts
-from chat.models import ChatMessage
+from chat.models import ChatMessage, ChatSession
 from chat.partials import Partial
+from chat.queue import queued, withdraw_promises
+from kernel.control import Target, abort_ordered
 from kernel.models import ExecutionRecord, ExecutionStatus, execution_settled
 
 UNFINISHED = "Interrupted before it finished; it may have had effects."
@@ -27,3 +29,11 @@ def end_message(record: ExecutionRecord, work: Partial | None, **_: Any) -> None
     ChatMessage.objects.streaming().filter(pk=row.pk).update(
         status=row.status, parts=row.parts, text=row.text, finished_at=Now()
     )
+
+
+@receiver(abort_ordered, sender=Target)
+def make_way_for_abort(target: Target, **_: Any) -> None:
+    """Lock the session's row, as admission does, so that no turn slips in; nothing is sent by itself after it."""
+    if target.session_key is not None:
+        ChatSession.objects.select_for_update().filter(key=target.session_key).first()
+    withdraw_promises(queued(session_key=target.session_key, user_id=target.user_id, model=target.model or ""))

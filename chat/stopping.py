@@ -11,7 +11,7 @@ from django.db.models import Q
 from chat import admission
 from chat.errors import Invalid, NotFound
 from chat.models import ChatSession
-from chat.queue import queued, withdraw_promises
+from chat.queue import queued
 from kernel import control, lanes
 from kernel.abort import AbortReason
 from kernel.control import Counts, HoldOrder, Ordered, Target
@@ -55,7 +55,7 @@ async def order_stop(
     # What is struck is the person's own, so the session is too, and nothing has to be looked up first.
     struck = [*struck, *control.strike(worker, mine, intent)]
     finished = [] if struck else await lanes.control.run(_look, person, session_key, execution_id)
-    ordered = await control.order(worker, target, intent, struck=struck, also=lambda: _take_session(session_key))
+    ordered = await control.order(worker, target, intent, struck=struck)
     ordered.ids += [pk for pk in finished if pk not in ordered.ids]
     return ordered
 
@@ -69,8 +69,7 @@ async def order_panic(
     target = Target(user_id=user_id, model=model)
     intent = Intent(reason=AbortReason.PANIC_STOP, by=person.name, source=source)
     order = HoldOrder(reason=reason, by=person.name, user_id=user_id, model=model or "") if hold else None
-    affected = queued(user_id=user_id, model=model or "")
-    return await control.order(worker, target, intent, hold=order, alone=True, also=lambda: withdraw_promises(affected))
+    return await control.order(worker, target, intent, hold=order, alone=True)
 
 
 async def confirm(worker: ThisWorker, person: Person, ordered: Ordered) -> Counts:
@@ -82,12 +81,6 @@ def held_count(hold: Hold | None) -> int:
     if hold is None:
         return 0
     return queued(user_id=hold.scope_user_id, model=hold.scope_model).count()
-
-
-def _take_session(session_key: str) -> None:
-    """Lock the session's row, as admission does: no turn is being inserted while the order is written."""
-    ChatSession.objects.select_for_update().filter(key=session_key).first()
-    withdraw_promises(queued(session_key=session_key))
 
 
 def _look(person: Person, session_key: str, execution_id: str | None) -> list[str]:

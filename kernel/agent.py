@@ -15,15 +15,17 @@ from kernel.clocks import Limits, ProviderClock
 from kernel.events import Event, Phase, Progress, StepFinished, TextDelta, ToolFinished, ToolStarted, Usage
 from kernel.llm import retry
 from kernel.llm.model import CallDelta, Delta, Finished, Model, ModelRequest
-from kernel.llm.text import Cleaner
+from kernel.llm.text import Cleaner, storable
 from kernel.registry import Execution
 from kernel.toolrun import CallResult, parse_arguments, run_call
-from kernel.tools import Toolbox
+from kernel.tools import Toolbox, safe_name
 
 # Buffered output is read without ever waiting; after this long the loop gets its turn, so that a stop is read.
 YIELD_S = 0.005
 # The usual rule of thumb for the tokens of a text whose provider never counted them.
 CHARS_PER_TOKEN = 4
+
+NO_OUTPUT = "(no output)"  # some providers refuse an empty result
 
 Message = dict[str, Any]
 
@@ -92,7 +94,11 @@ class _Answer:
 
     def as_message(self) -> Message:
         calls = [
-            {"id": c.call_id, "type": "function", "function": {"name": c.name, "arguments": _sendable(c.arguments)}}
+            {
+                "id": c.call_id,
+                "type": "function",
+                "function": {"name": safe_name(c.name), "arguments": _sendable(c.arguments)},
+            }
             for c in self.calls
         ]
         return {"role": "assistant", "content": "".join(self.text) or None, "tool_calls": calls}
@@ -171,7 +177,7 @@ class _Call:
         if call is None:
             taken = {c.call_id for c in self._answer.calls}
             call_id = delta.call_id if delta.call_id and delta.call_id not in taken else ""
-            call = _ToolCall(call_id=call_id or f"call_{self._execution.id}_{self._step}_{delta.index}")
+            call = _ToolCall(call_id=call_id or f"call_{self._execution.id[:8]}_{self._step}_{delta.index}")
             self._by_index[delta.index] = call
             self._answer.calls.append(call)
         call.pieces.append(delta.arguments)
@@ -239,7 +245,7 @@ async def _run_tools(
             on_result=finished,
         )
         content = result.output if result.error is None else f"Error: {result.error}"
-        return {"role": "tool", "tool_call_id": call.call_id, "content": content or ""}
+        return {"role": "tool", "tool_call_id": call.call_id, "content": content or NO_OUTPUT}
 
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(perform(call), name=f"tool:{call.call_id}") for call in calls]
@@ -249,7 +255,7 @@ async def _run_tools(
 def _read_input(call: _ToolCall) -> dict[str, Any]:
     """The arguments as an object; {} where they are none, and the call's result will say why."""
     try:
-        return parse_arguments(call.arguments)
+        return storable(parse_arguments(call.arguments))
     except ValueError:
         return {}
 

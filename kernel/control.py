@@ -6,13 +6,14 @@ read from the ledger afterwards, never assumed.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.db import DatabaseError, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.dispatch import Signal
 
 from kernel import gate, lanes
 from kernel.models import ExecutionQuerySet, ExecutionRecord, ExecutionStatus, Hold, Intent
@@ -91,8 +92,9 @@ class Ordered:
     failed: bool = False
 
 
-# Run in the transaction that writes the intents, before they are written.
-Also = Callable[[], None]
+# Sent in the transaction that orders an abort, before the intents are written, with the `target`. Whoever lets
+# executions in locks here what admission locks, and takes back what was promised to run next.
+abort_ordered = Signal()
 
 
 async def order(
@@ -103,7 +105,6 @@ async def order(
     struck: Sequence[Execution] = (),
     hold: HoldOrder | None = None,
     alone: bool = False,
-    also: Also | None = None,
 ) -> Ordered:
     """Abort at once what this process owns of `target`, and write the intent for the rest; waits for nobody.
 
@@ -112,7 +113,7 @@ async def order(
     """
     struck = _merge(struck, strike(worker, target, intent))
     try:
-        ordered = await lanes.control.run(_write_order, target, intent, hold, also, alone)
+        ordered = await lanes.control.run(_write_order, target, intent, hold, alone)
     except DatabaseError:
         logger.exception("An order to stop could not be written.", extra={"action": "stop"})
         return Ordered(struck=struck, failed=True)
@@ -120,12 +121,12 @@ async def order(
     return ordered
 
 
-async def confirm(worker: ThisWorker, ordered: Ordered, *, active: Q) -> Counts:
-    """Wait for the owners, `CONFIRM_S` at most, and count. `active` says whose live executions are counted after it."""
+async def confirm(worker: ThisWorker, ordered: Ordered, *, active: Q, wait_s: float = CONFIRM_S) -> Counts:
+    """Wait for the owners, `wait_s` at most, and count. `active` says whose live executions are counted after it."""
     try:
         if ordered.failed:
             raise DatabaseError("the order was not written")
-        await _confirmed(worker, ordered)
+        await _confirmed(worker, ordered, wait_s)
         return await lanes.control.run(_count, {*ordered.ids, *(e.id for e in ordered.struck)}, active)
     except DatabaseError:
         logger.exception("A stop could not be confirmed from the ledger.", extra={"action": "stop"})
@@ -152,7 +153,7 @@ def _merge(first: Sequence[Execution], second: Sequence[Execution]) -> list[Exec
     return list({execution.id: execution for execution in (*first, *second)}.values())
 
 
-def _write_order(target: Target, intent: Intent, hold: HoldOrder | None, also: Also | None, alone: bool) -> Ordered:
+def _write_order(target: Target, intent: Intent, hold: HoldOrder | None, alone: bool) -> Ordered:
     with transaction.atomic():
         if alone:
             gate.pass_alone()
@@ -162,15 +163,14 @@ def _write_order(target: Target, intent: Intent, hold: HoldOrder | None, also: A
                 reason=hold.reason, by=hold.by, scope_user_id=hold.user_id, scope_model=hold.model
             )
             ordered.hold.refresh_from_db()
-        if also is not None:
-            also()
+        abort_ordered.send(sender=Target, target=target)
         rows = target.rows()
         ordered.ids = [str(pk) for pk in rows.values_list("pk", flat=True)]
         rows.order(intent)
         return ordered
 
 
-async def _confirmed(worker: ThisWorker, ordered: Ordered) -> None:
+async def _confirmed(worker: ThisWorker, ordered: Ordered, wait_s: float) -> None:
     """Wait until what was ordered has ended: by its event here, by its row elsewhere."""
     ours = {execution.id for execution in ordered.struck}
     waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(e.ended.wait()) for e in ordered.struck]
@@ -179,7 +179,7 @@ async def _confirmed(worker: ThisWorker, ordered: Ordered) -> None:
         waits.append(asyncio.ensure_future(_ended_elsewhere(worker, elsewhere)))
     if not waits:
         return
-    done, late = await asyncio.wait(waits, timeout=CONFIRM_S)
+    done, late = await asyncio.wait(waits, timeout=wait_s)
     for wait in late:
         wait.cancel()
     for wait in done:

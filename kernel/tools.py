@@ -121,6 +121,11 @@ class Toolbox:
         return [each.spec for each in self]
 
 
+def safe_name(name: str) -> str:
+    """A tool's name as every provider takes it back: a model may have called one that was never there."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unknown"
+
+
 def _tools_of(module_name: str) -> list[Tool]:
     try:
         module = importlib.import_module(module_name)

@@ -155,6 +155,8 @@ def _load() -> Any:
 
     litellm.suppress_debug_info = True
     litellm.telemetry = False
+    # Anthropic and Bedrock want tools where the conversation has calls; on the last step litellm adds a dummy for them.
+    litellm.modify_params = True
     # The guard against a model that repeats itself is the person's Stop, not an error after 100 equal chunks.
     litellm.REPEATED_STREAMING_CHUNK_LIMIT = 10**9
     # Every aiohttp connector of litellm is made through this one name; `shared_session` reaches only some providers.

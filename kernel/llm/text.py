@@ -4,6 +4,8 @@ Some providers cut an emoji in two and send each half of its surrogate pair in a
 NUL.
 """
 
+from typing import Any
+
 REPLACEMENT = "\ufffd"
 
 
@@ -27,6 +29,19 @@ class Cleaner:
         """Return what is left: a half that never found its other half is shown as the replacement character."""
         half, self._half = self._half, ""
         return _whole(half)
+
+
+def storable(value: Any) -> Any:
+    """The same JSON value with every string made storable."""
+    match value:
+        case str():
+            return _whole(value)
+        case dict():
+            return {_whole(key): storable(each) for key, each in value.items()}
+        case list():
+            return [storable(each) for each in value]
+        case _:
+            return value
 
 
 def _whole(text: str) -> str:

@@ -16,9 +16,9 @@ from chat.history import (
     NO_RESULT,
     StoredMessage,
     close_parts,
-    safe_name,
     to_model_messages,
 )
+from kernel.tools import safe_name
 
 
 def said(text: str) -> StoredMessage:
