@@ -236,9 +236,8 @@ class HoldQuerySet(models.QuerySet["Hold"]):
     def over(self, *, user_id: int | None, model: str) -> Self:
         """The active holds that refuse a new run of this person with this model."""
         return self.active().filter(
-            models.Q(scope_user=None, scope_model="")
-            | models.Q(scope_user_id=user_id, scope_model="", scope_user__isnull=False)
-            | models.Q(scope_user=None, scope_model=model)
+            models.Q(scope_user=None) | models.Q(scope_user_id=user_id),
+            models.Q(scope_model="") | models.Q(scope_model=model),
         )
 
 
