@@ -19,7 +19,7 @@ from kernel.models import ExecutionRecord, usage_fields
 
 logger = logging.getLogger(__name__)
 
-TICK_S = 0.4
+TICK_S = 0.3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -16,7 +16,6 @@ from django.urls import path
 from studio import daphne_fixes, lifecycle
 from studio.consumers import StudioConsumer
 
-daphne_fixes.install()
 application = lifecycle.Lifecycle(
     ProtocolTypeRouter(
         {
@@ -25,3 +24,4 @@ application = lifecycle.Lifecycle(
         }
     )
 )
+daphne_fixes.install(start=application.start, end=application.end)

@@ -75,7 +75,7 @@ class StudioConsumer(AsyncConsumer):
             await self.send({"type": "websocket.close", "code": NOT_LOGGED_IN})
             raise StopConsumer
         worker = this_worker()
-        self._outbox = Outbox(self.send, lambda: self._close_soon(OVERLOADED))
+        self._outbox = Outbox(self.send, lambda: self._close(OVERLOADED))
         self._inbox: asyncio.Queue[Received | None] = asyncio.Queue(INBOX_MAX)
         self._closing = False
         self._frames, self._window_s = 0, time.monotonic()
@@ -98,7 +98,7 @@ class StudioConsumer(AsyncConsumer):
         text = message.get("text")
         size = len(text or message.get("bytes") or "")
         if size > protocol.MESSAGE_MAX_BYTES:
-            await self._close(TOO_BIG)
+            self._close(TOO_BIG)
             return
         try:
             frame: AnyCommand | FrameError = protocol.parse(text)
@@ -108,12 +108,12 @@ class StudioConsumer(AsyncConsumer):
         if isinstance(frame, StopSession):
             struck = self._strike(self._visit, frame)
         elif not isinstance(frame, Panic) and self._too_fast():
-            await self._close(TOO_FAST)
+            self._close(TOO_FAST)
             return
         try:
             self._inbox.put_nowait(Received(frame, struck))
         except asyncio.QueueFull:
-            await self._close(OVERLOADED)
+            self._close(OVERLOADED)
 
     async def websocket_disconnect(self, _message: dict[str, Any]) -> None:
         self._leave()
@@ -153,9 +153,9 @@ class StudioConsumer(AsyncConsumer):
     def _on_news(self, frame: Frame) -> None:
         match frame.data["type"]:
             case "logged_out":
-                self._close_soon(NOT_LOGGED_IN)
+                self._close(NOT_LOGGED_IN)
             case "shutdown":
-                self._close_soon(GOING_AWAY)
+                self._close(GOING_AWAY)
             case "studio_chat_session" if self._follows(frame.data):
                 pass  # it comes by the session's own topic
             case _:
@@ -166,16 +166,12 @@ class StudioConsumer(AsyncConsumer):
 
     # The end
 
-    def _close_soon(self, code: int) -> None:
-        if self._visit is not None and not self._closing:
-            self._visit.worker.spawn(self._close(code), f"close:{id(self):x}")
-
-    async def _close(self, code: int) -> None:
-        if self._closing:
-            return
-        self._closing = True
-        self._leave()
-        await self.send({"type": "websocket.close", "code": code})
+    def _close(self, code: int) -> None:
+        """Close the socket after what waits for it."""
+        if not self._closing:
+            self._closing = True
+            self._outbox.end(code)
+            self._leave()
 
     def _leave(self) -> None:
         """Let go of everything that this socket holds. Runs are not its to hold."""
@@ -185,5 +181,6 @@ class StudioConsumer(AsyncConsumer):
         visit.subscriptions.leave_all()
         for topic in self._topics:
             hub.unsubscribe(topic, self._on_news)
-        self._outbox.close()
+        if not self._closing:
+            self._outbox.drop()
         visit.worker.spawn(self._inbox.put(None), f"leave:{id(self):x}")

@@ -1,12 +1,15 @@
 """What Daphne does not do by itself and the contract needs. Held by tests/studio/test_daphne_fixes.py.
 
-- autobahn lets an application close with 1000 and 3000 to 4999 only, though RFC 6455 (7.4.1) gives servers 1001, 1009,
+- autobahn lets applications close with 1000 and 3000 to 4999 only, though RFC 6455 (7.4.1) gives servers 1001, 1009,
   1011 and 1013 too; and it drops the connection of a frame over its limit without a close frame.
-- Daphne never waits for a reader: what a slow socket does not take grows in its memory. Here a send waits while the
+- Daphne never waits for a reader: what a slow socket does not take grows in its memory. Here a send waits while its
   transport is full, so that the socket's own bounded outbox fills instead.
+- Daphne has no lifespan: it starts without telling the application, and at the end it cancels every consumer first. Here
+  the application is started with the reactor, and has ended before its consumers are cancelled.
 """
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from daphne.server import Server
@@ -20,14 +23,18 @@ _close = WebSocketProtocol.serverClose
 _connect = WebSocketProtocol.onConnect
 _open = WebSocketProtocol.onOpen
 _reply = Server.handle_reply
+_run = Server.run
+_kill = Server.kill_all_applications
 
 
-def install() -> None:
-    """Patch Daphne's classes. Doing it again changes nothing."""
+def install(start: Callable[[], None], end: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Patch Daphne's classes: `start` is called in the loop when it runs, `end` is awaited before it stops."""
     WebSocketProtocol.serverClose = _server_close
     WebSocketProtocol.onConnect = _on_connect
     WebSocketProtocol.onOpen = _on_open
     Server.handle_reply = _handle_reply
+    Server.run = lambda self: _run_started(self, start)
+    Server.kill_all_applications = lambda self: _end_first(self, end)
 
 
 class Pace:
@@ -74,3 +81,18 @@ async def _handle_reply(self: Any, protocol: Any, message: dict[str, Any]) -> No
     if pace is not None and message["type"] == "websocket.send":
         await pace.writable.wait()
     await _reply(self, protocol, message)
+
+
+def _run_started(self: Any, start: Callable[[], None]) -> None:
+    from twisted.internet import reactor
+
+    # `callWhenRunning` alone comes just before the loop runs.
+    reactor.callWhenRunning(lambda: reactor.callLater(0, start))
+    _run(self)
+
+
+def _end_first(self: Any, end: Callable[[], Coroutine[Any, Any, None]]) -> Any:
+    from twisted.internet.defer import Deferred
+
+    ended = Deferred.fromFuture(asyncio.ensure_future(end()))
+    return ended.addBoth(lambda _: _kill(self))

@@ -26,6 +26,7 @@ class Outbox:
         self._send = send
         self._on_overflow = on_overflow
         self._waiting: deque[str] = deque()
+        self._close_code: int | None = None
         self._chars = 0
         self._something = asyncio.Event()
         self._closed = False
@@ -37,29 +38,38 @@ class Outbox:
         """A frame for this socket alone."""
         self._put(orjson.dumps(data).decode())
 
-    def close(self) -> None:
-        """Take nothing more; what waits is dropped."""
+    def end(self, code: int) -> None:
+        """Take nothing more; send what waits, then close the socket with `code`."""
+        self._closed = True
+        self._close_code = code
+        self._something.set()
+
+    def drop(self) -> None:
+        """Take nothing more and send nothing more: the socket is gone, or hopeless."""
         self._closed = True
         self._waiting.clear()
-        self._chars = 0
         self._something.set()
 
     async def run(self) -> None:
-        """Send what comes, until closed."""
-        while not self._closed:
-            await self._something.wait()
-            self._something.clear()
+        """Send what comes, until the end."""
+        while True:
             while self._waiting:
                 text = self._waiting.popleft()
                 self._chars -= len(text)
                 await self._send({"type": "websocket.send", "text": text})
+            if self._closed:
+                break
+            await self._something.wait()
+            self._something.clear()
+        if self._close_code is not None:
+            await self._send({"type": "websocket.close", "code": self._close_code})
 
     def _put(self, text: str) -> None:
         if self._closed:
             return
         # A frame of any size goes into an empty outbox: a snapshot may be large.
         if self._waiting and (len(self._waiting) >= OUTBOX_MAX_FRAMES or self._chars >= OUTBOX_MAX_CHARS):
-            self.close()
+            self.drop()
             self._on_overflow()
             return
         self._waiting.append(text)

@@ -23,7 +23,7 @@ async def with_permissions(visit: Visit) -> Person:
         async with asyncio.timeout(PERMISSION_S):
             return await lanes.control.run(_permissions, visit.person)
     except (DatabaseError, TimeoutError):
-        logger.warning("A person's permissions could not be read; the last known ones count.", exc_info=True)
+        logger.warning("A person's permissions could not be read in time; the last known ones count.")
         return visit.person
 
 
