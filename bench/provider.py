@@ -2,12 +2,15 @@
 
 It streams tokens at an even pace. Each token's text is the CLOCK_MONOTONIC second at which it was sent, so whoever
 receives it knows how long it was under way. When a request came, when its first token went out and when its connection
-closed is told on standard output, one JSON line each. Orders are those of the tests' provider: `id`, `n` and `rate`.
+closed is told on standard output, one JSON line each. Orders are those of the tests' provider: `id`, `n`, `rate`, and
+`hold`, the number of the token before which a stream waits. A line on standard input lets all that wait go on.
 """
 
 import asyncio
 import json
 import os
+import random
+import sys
 import time
 from contextlib import suppress
 from typing import Any
@@ -22,10 +25,30 @@ def tell(event: str, id_: str, **more: Any) -> None:
     os.write(1, json.dumps({"event": event, "id": id_, "at": time.monotonic(), **more}).encode() + b"\n")
 
 
+class Gate:
+    """Where held streams wait for the next line on standard input."""
+
+    def __init__(self) -> None:
+        self._opened = asyncio.Event()
+
+    async def wait(self) -> None:
+        await self._opened.wait()
+
+    def listen(self) -> None:
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._open)
+
+    def _open(self) -> None:
+        if not os.read(sys.stdin.fileno(), 1024):
+            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+        self._opened.set()
+        self._opened = asyncio.Event()
+
+
 class Connection(asyncio.Protocol):
     """One connection; it serves one request after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, gate: "Gate") -> None:
+        self._gate = gate
         self._received = b""
         self._answering: asyncio.Task[None] | None = None
         self._open_id: str | None = None  # the request that is being answered
@@ -62,6 +85,10 @@ class Connection(asyncio.Protocol):
         before, after = _event({"content": "@"}).split(b"@")
         started = time.monotonic()
         for number in range(script.n):
+            if number == script.hold:
+                await self._gate.wait()
+                # Streams that go on together are not in step.
+                started = time.monotonic() + (random.random() - number) / script.rate
             if script.rate:
                 await asyncio.sleep(max(0.0, started + number / script.rate - time.monotonic()))
             self._chunk(before + b"%.5f " % time.monotonic() + after)
@@ -91,7 +118,10 @@ def _event(delta: dict[str, str], reason: str | None = None) -> bytes:
 
 
 async def _main() -> None:
-    server = await asyncio.get_running_loop().create_server(Connection, "127.0.0.1", 0, backlog=1024)
+    gate = Gate()
+    gate.listen()
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Connection(gate), "127.0.0.1", 0, backlog=1024)
     tell("listening", "", port=server.sockets[0].getsockname()[1])
     await server.serve_forever()
 

@@ -16,6 +16,7 @@ from bench.upstream import Upstream
 RATE = 20  # tokens a second, of each stream
 FOREVER = 1_000_000
 LEFT_OPEN_S = 5.0
+LOADED_S = 0.2  # of flowing, before a stop
 MS = 1000.0
 
 
@@ -26,11 +27,13 @@ class Scale:
     repeats: int = 50  # of what one person does
     rounds: int = 3  # of what many do at once
     window_s: float = 8.0  # of load
+    together: tuple[int, ...] = (50, 100)  # runs that are stopped at once
+    loads: tuple[int, ...] = (20, 100)  # streams
     sizes: tuple[int, ...] = (50, 5_000)  # messages in a session
 
     @classmethod
     def quick(cls) -> "Scale":
-        return cls(repeats=12, rounds=1, window_s=3.0)
+        return cls(repeats=12, rounds=1, window_s=3.0, together=(50,), loads=(50,))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +51,7 @@ async def stop(stage: Stage) -> Table:
     """From the order to stop until the provider sees its connection closed."""
     columns = ["", "stops", "p50 ms", "p99 ms", "max ms", "p50 to floor", f"left open after {LEFT_OPEN_S:g} s"]
     table = Table(title="Stop → provider's connection closed", columns=columns)
-    for together, rounds in ((1, stage.scale.repeats), (50, stage.scale.rounds), (100, stage.scale.rounds)):
+    for together, rounds in ((1, stage.scale.repeats), *((many, stage.scale.rounds) for many in stage.scale.together)):
         floor_p50 = 0.0
         for subject in (stage.floor, stage.product):
             closed_ms, left_open = await _stops(stage, subject, together, rounds)
@@ -63,18 +66,19 @@ async def _stops(stage: Stage, subject: Subject, together: int, rounds: int) -> 
     closed_ms: list[float] = []
     async with subject.clients(together) as clients:
         for _ in range(rounds):
-            streams = await _streaming(clients)
-            await asyncio.sleep(random.random() / RATE)  # any moment between two tokens
+            streams = await _streaming(stage, clients)
+            await asyncio.sleep(LOADED_S + random.random() / RATE)  # any moment between two tokens
             waits = await asyncio.gather(*(_stop(stage, each) for each in streams))
             closed_ms += [wait_ms for wait_ms in waits if wait_ms is not None]
             await asyncio.gather(*(each.ended() for each in streams))
     return closed_ms, together * rounds - len(closed_ms)
 
 
-async def _streaming(clients: list[Client]) -> list[Stream]:
-    """One endless stream for each client; all of them have begun."""
-    streams = [await client.ask(n=FOREVER, rate=RATE) for client in clients]
+async def _streaming(stage: Stage, clients: list[Client]) -> list[Stream]:
+    """One endless stream for each client. All have begun before they flow: a start is not what is measured here."""
+    streams = [await client.ask(n=FOREVER, rate=RATE, hold=1) for client in clients]
     await asyncio.gather(*(stream.began() for stream in streams))
+    stage.upstream.release()
     return streams
 
 
@@ -90,19 +94,22 @@ async def first(stage: Stage) -> Table:
     """From sending a message to its first delta, less what the provider took."""
     columns = ["", "turns", "p50 ms", "p99 ms", "max ms", "p50 to floor", "of it before the request, p50 ms"]
     table = Table(title="Send → first delta, without the provider's own time", columns=columns)
-    floor_p50 = 0.0
-    for subject in (stage.floor, stage.product):
-        own_ms, before_ms = await _firsts(stage, subject)
-        p50 = percentile(own_ms, 50)
-        before = number(percentile(before_ms, 50))
-        table.rows.append([subject.name, str(len(own_ms)), *spread(own_ms), ratio(p50, floor_p50), before])
-        floor_p50 = p50
+    for beside in (0, 50):
+        floor_p50 = 0.0
+        for subject in (stage.floor, stage.product):
+            own_ms, before_ms = await _firsts(stage, subject, beside)
+            p50 = percentile(own_ms, 50)
+            name = f"{subject.name}, {f'beside {beside} streams' if beside else 'idle'}"
+            before = number(percentile(before_ms, 50))
+            table.rows.append([name, str(len(own_ms)), *spread(own_ms), ratio(p50, floor_p50), before])
+            floor_p50 = p50
     return table
 
 
-async def _firsts(stage: Stage, subject: Subject) -> tuple[list[float], list[float]]:
+async def _firsts(stage: Stage, subject: Subject, beside: int) -> tuple[list[float], list[float]]:
     own_ms, before_ms = [], []
-    async with subject.clients(1) as [client]:
+    async with subject.clients(1 + beside) as [client, *others]:
+        streams = await _streaming(stage, others)
         for _ in range(stage.scale.repeats):
             stream = await client.ask(session="first", n=1)
             await stream.ended()
@@ -111,6 +118,7 @@ async def _firsts(stage: Stage, subject: Subject) -> tuple[list[float], list[flo
             [(_, delta_s)] = stream.tokens()
             own_ms.append((delta_s - stream.asked_s - (sent_s - arrived_s)) * MS)
             before_ms.append((arrived_s - stream.asked_s) * MS)
+        await _stop_all(streams)
     return own_ms, before_ms
 
 
@@ -122,7 +130,7 @@ async def load(stage: Stage) -> Table:
         columns=[*columns, "driver's processor"],
         notes=["Processor time is the server process's; of the floor and of litellm alone, the driver's own."],
     )
-    for streams in (20, 100):
+    for streams in stage.scale.loads:
         litellm_us = 0.0
         for subject in (stage.floor, stage.litellm, stage.product):
             used = await _load(stage, subject, streams)
@@ -148,8 +156,8 @@ class Load:
 
 async def _load(stage: Stage, subject: Subject, count: int) -> Load:
     async with subject.clients(count) as clients:
-        streams = await _streaming(clients)
-        await asyncio.sleep(1.0)  # the starts are over
+        streams = await _streaming(stage, clients)
+        await asyncio.sleep(1.0)  # what flows is even
         pids = subject.pid, os.getpid()
         began_s, before = time.monotonic(), [cpu_s(pid) for pid in pids]
         await asyncio.sleep(stage.scale.window_s)
@@ -179,9 +187,9 @@ async def memory(stage: Stage) -> Table:
     table = Table(title=f"Memory of {count} live runs above idle", columns=columns)
     for subject in (stage.floor, stage.product, stage.litellm):
         async with subject.clients(count) as clients:
-            await _stop_all(await _streaming(clients[:1]))  # what is only paid once
+            await _stop_all(await _streaming(stage, clients[:1]))  # what is only paid once
             idle_kb = private_kb(subject.pid)
-            streams = await _streaming(clients)
+            streams = await _streaming(stage, clients)
             begun_kb = private_kb(subject.pid)
             await asyncio.sleep(window_s)
             later_kb = private_kb(subject.pid)
@@ -208,7 +216,7 @@ async def _replacements(stage: Stage, subject: Subject) -> tuple[list[float], in
     took_ms, ids = [], []
     async with subject.clients(1) as [client]:
         for _ in range(stage.scale.repeats):
-            [stream] = await _streaming([client])
+            [stream] = await _streaming(stage, [client])
             ordered_s, id_ = await client.replace(stream, n=1)
             call = stage.upstream.calls[id_]
             took_ms.append((await call.arrived - ordered_s) * MS)

@@ -31,7 +31,7 @@ class Stream(ABC):
 
 
 class Client(ABC):
-    """One person at one connection. Orders are the provider's: `n` and `rate`."""
+    """One person at one connection. Orders are the provider's: `n`, `rate`, `hold`."""
 
     @abstractmethod
     async def ask(self, *, session: str | None = None, **orders: Any) -> Stream:

@@ -40,7 +40,7 @@ class Upstream:
 
     async def __aenter__(self) -> Self:
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "bench.provider", cwd=ROOT, stdout=PIPE
+            sys.executable, "-m", "bench.provider", cwd=ROOT, stdin=PIPE, stdout=PIPE
         )
         line = await asyncio.wait_for(self._lines().readline(), READY_TIMEOUT_S)
         self.url = f"http://127.0.0.1:{json.loads(line)['port']}/v1"
@@ -52,6 +52,12 @@ class Upstream:
         self._process.terminate()
         await self._process.wait()
         await self._listening
+
+    def release(self) -> None:
+        """Let every stream that is held go on."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"\n")
 
     def new_id(self) -> str:
         return f"b{next(self._ids)}"
