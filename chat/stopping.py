@@ -67,7 +67,7 @@ async def order_panic(
     user_id = await lanes.control.run(_user_named, scope["user"]) if scope.get("user") else None
     model = scope.get("model")
     target = Target(user_id=user_id, model=model)
-    intent = Intent(reason=AbortReason.PANIC_STOP, by=person.name, source=source)
+    intent = Intent(reason=AbortReason.PANIC_STOP, by=person.name, source=source, why=reason)
     order = HoldOrder(reason=reason, by=person.name, user_id=user_id, model=model or "") if hold else None
     return await control.order(worker, target, intent, hold=order, alone=True)
 

@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.db import DatabaseError, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 from django.dispatch import Signal
 
 from kernel import gate, lanes
+from kernel.audit import AuditEntry, Verb
 from kernel.models import ExecutionQuerySet, ExecutionRecord, ExecutionStatus, Hold, Intent
 from kernel.registry import Execution
 from kernel.worker import ThisWorker
@@ -113,7 +115,7 @@ async def order(
     """
     struck = _merge(struck, strike(worker, target, intent))
     try:
-        ordered = await lanes.control.run(_write_order, target, intent, hold, alone)
+        ordered = await lanes.control.run(_write_order, target, intent, hold, alone, {e.id for e in struck})
     except DatabaseError:
         logger.exception("An order to stop could not be written.", extra={"action": "stop"})
         return Ordered(struck=struck, failed=True)
@@ -133,12 +135,16 @@ async def confirm(worker: ThisWorker, ordered: Ordered, *, active: Q, wait_s: fl
         return Counts(unconfirmed=len(ordered.struck), active=len(worker.registry), failed=True)
 
 
-def release(hold_id: str | None, by: str) -> int:
+def release(hold_id: str | None, by: str, source: str = "web") -> int:
     """Release one hold, or all active ones; return how many. Nothing is sent by it."""
-    holds = Hold.objects.active()
-    if hold_id is not None:
-        holds = holds.filter(pk=hold_id)
-    return holds.update(released_at=Now(), released_by=by)
+    with transaction.atomic():
+        holds = Hold.objects.active().select_for_update()
+        if hold_id is not None:
+            holds = holds.filter(pk=hold_id)
+        released = list(holds)
+        for hold in released:
+            AuditEntry.objects.write(Verb.RELEASE, by=by, source=source, target=f"hold {hold.pk}", reason=hold.reason)
+        return Hold.objects.filter(pk__in=[hold.pk for hold in released]).update(released_at=Now(), released_by=by)
 
 
 def strike(worker: ThisWorker, target: Target, intent: Intent) -> list[Execution]:
@@ -153,7 +159,7 @@ def _merge(first: Sequence[Execution], second: Sequence[Execution]) -> list[Exec
     return list({execution.id: execution for execution in (*first, *second)}.values())
 
 
-def _write_order(target: Target, intent: Intent, hold: HoldOrder | None, alone: bool) -> Ordered:
+def _write_order(target: Target, intent: Intent, hold: HoldOrder | None, alone: bool, struck: set[str]) -> Ordered:
     with transaction.atomic():
         if alone:
             gate.pass_alone()
@@ -167,7 +173,33 @@ def _write_order(target: Target, intent: Intent, hold: HoldOrder | None, alone: 
         rows = target.rows()
         ordered.ids = [str(pk) for pk in rows.values_list("pk", flat=True)]
         rows.order(intent)
+        named = struck.union(ordered.ids)
+        if named or alone:  # a stop that finds nothing is no news
+            AuditEntry.objects.write(
+                Verb.PANIC if alone else Verb.STOP,
+                by=intent.by,
+                source=intent.source,
+                target=_words(target),
+                reason=intent.why or (hold.reason if hold else ""),
+                abort_reason=intent.reason,
+                executions=len(named),
+            )
         return ordered
+
+
+def _words(target: Target) -> str:
+    """The target as an audit entry tells it."""
+    parts = []
+    if target.execution_id is not None:
+        parts.append(f"execution {target.execution_id}")
+    if target.session_key is not None:
+        parts.append(f"session {target.session_key}")
+    if target.user_id is not None:
+        user = get_user_model().objects.filter(pk=target.user_id).first()
+        parts.append(f"user {user.get_username() if user else target.user_id}")
+    if target.model is not None:
+        parts.append(f"model {target.model}")
+    return ", ".join(parts) or "everything"
 
 
 async def _confirmed(worker: ThisWorker, ordered: Ordered, wait_s: float) -> None:

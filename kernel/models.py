@@ -17,6 +17,7 @@ from django.db.models.functions import Coalesce, Now
 from django.dispatch import Signal
 
 from kernel.abort import Abort, AbortReason, TimeoutKind
+from kernel.audit import AuditEntry as AuditEntry  # the ledger's third table, in a module of its own
 from kernel.events import Usage
 from kernel.runner import Outcome, Status
 
@@ -73,11 +74,12 @@ class Worker(models.Model):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Intent:
-    """An order to abort: why, by whom (a user name, or empty), from which door."""
+    """An order to abort: why, by whom (a user name, or empty), from which door, and what the person said to it."""
 
     reason: AbortReason
     by: str = ""
     source: str = ""
+    why: str = ""
 
 
 class ExecutionQuerySet(models.QuerySet["ExecutionRecord"]):
@@ -242,7 +244,7 @@ class HoldQuerySet(models.QuerySet["Hold"]):
 
 
 class Hold(models.Model):
-    """New runs are refused until a person releases it. Scope: everything, one user, or one model."""
+    """New runs are refused until a person releases it. Scope: everything, a user, a model, or a user with a model."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     scope_user = models.ForeignKey(
@@ -259,6 +261,13 @@ class Hold(models.Model):
 
     def __str__(self) -> str:
         return str(self.id)
+
+
+class AbortedRun(ExecutionRecord):
+    """An execution in the view of those that were aborted; the view filters."""
+
+    class Meta:
+        proxy = True
 
 
 def usage_fields(usages: Iterable[Usage]) -> dict[str, Any]:
