@@ -4,6 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from pytest_django import Settings
+
+from kernel import lanes
+from kernel.worker import ThisWorker
 
 
 @pytest.fixture
@@ -16,3 +20,15 @@ async def litellm_closed() -> AsyncIterator[None]:
     await close_litellm_async_clients()
     litellm.in_memory_llm_clients_cache.flush_cache()
     await asyncio.sleep(0)  # the transports close in the loop's next turn
+
+
+@pytest.fixture
+async def worker(transactional_db: None, settings: Settings) -> AsyncIterator[ThisWorker]:
+    """A worker with its row, beat and poll. What it left in the lanes is over before the tables are emptied."""
+    settings.STUDIO_POLL_S = 0.01
+    worker = await ThisWorker().ready()
+    yield worker
+    await worker.close()
+    await asyncio.sleep(0)  # its tasks hear that they are cancelled
+    for lane in (lanes.control, lanes.writes):
+        lane.close()
