@@ -1,16 +1,14 @@
 """The contract's objects (docs/protocol.md) made of rows: message, session, queue, hold."""
 
 from collections.abc import Iterable
-from datetime import datetime
-from typing import Any
 
 from django.utils import timezone
 
 from chat.models import ChatMessage, ChatSession, MessageStatus, QueuedMessage
 from kernel.abort import AbortReason
-from kernel.models import ExecutionRecord, Hold
-
-Object = dict[str, Any]
+from kernel.models import ExecutionRecord
+from kernel.objects import Object, ms, usage
+from kernel.objects import hold as hold
 
 # Fixed strings of the contract, never translated; pages show their own text by `abortReason`.
 ABORT_ERRORS = {
@@ -23,11 +21,6 @@ ABORT_ERRORS = {
     AbortReason.WORKER_LOST: "Execução perdida: o processo responsável parou.",
     AbortReason.DELETED: "Execução interrompida: sessão excluída.",
 }
-
-
-def ms(moment: datetime | None) -> int | None:
-    """Milliseconds since the epoch."""
-    return None if moment is None else round(moment.timestamp() * 1000)
 
 
 def message(row: ChatMessage, session_key: str) -> Object:
@@ -60,15 +53,6 @@ def error(record: ExecutionRecord) -> str | None:
     if record.abort_reason:
         return ABORT_ERRORS[AbortReason(record.abort_reason)]
     return record.error or None
-
-
-def usage(record: ExecutionRecord) -> Object:
-    return {
-        "inputTokens": record.input_tokens,
-        "outputTokens": record.output_tokens,
-        "costUsd": record.cost_usd,
-        "estimated": record.estimated,
-    }
 
 
 def stop(record: ExecutionRecord) -> Object | None:
@@ -133,13 +117,3 @@ def queue(rows: Iterable[QueuedMessage]) -> list[Object]:
         }
         for position, row in enumerate(rows)
     ]
-
-
-def hold(row: Hold) -> Object:
-    """A hold; needs `row.scope_user` loaded."""
-    scope: Object = {}
-    if row.scope_user is not None:
-        scope["user"] = row.scope_user.get_username()
-    if row.scope_model:
-        scope["model"] = row.scope_model
-    return {"id": str(row.pk), "reason": row.reason, "by": row.by, "at": ms(row.at), "scope": scope}

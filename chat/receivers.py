@@ -6,11 +6,12 @@ from django.db.models.functions import Now
 from django.dispatch import receiver
 
 from chat.history import close_parts
-from chat.models import ChatMessage, ChatSession
+from chat.models import ChatMessage, ChatSession, QueuedQuerySet
 from chat.partials import Partial
 from chat.queue import queued, withdraw_promises
 from kernel.control import Target, abort_ordered
 from kernel.models import ExecutionRecord, ExecutionStatus, execution_settled
+from kernel.orders import waiting_asked
 
 UNFINISHED = "Interrupted before it finished; it may have had effects."
 
@@ -36,4 +37,13 @@ def make_way_for_abort(target: Target, **_: Any) -> None:
     """Lock the session's row, as admission does, so that no turn slips in; nothing is sent by itself after it."""
     if target.session_key is not None:
         ChatSession.objects.select_for_update().filter(key=target.session_key).first()
-    withdraw_promises(queued(session_key=target.session_key, user_id=target.user_id, model=target.model or ""))
+    withdraw_promises(_queued_in(target))
+
+
+@receiver(waiting_asked, sender=Target)
+def count_queue(target: Target, **_: Any) -> int:
+    return _queued_in(target).count()
+
+
+def _queued_in(target: Target) -> QueuedQuerySet:
+    return queued(session_key=target.session_key, user_id=target.user_id, model=target.model or "")
