@@ -118,6 +118,11 @@ def queue_of(session: ChatSession) -> list[QueuedMessage]:
     return list(session.queue.in_order())
 
 
+def state_of(session: ChatSession) -> tuple[int, bool]:
+    """How many messages wait in the session, and whether a turn runs in it."""
+    return session.queue.count(), live_turn(session) is not None
+
+
 def order_interrupt(turn: ExecutionRecord, user_name: str) -> str:
     """Write the intent to end `turn` for a new message; return its execution's id."""
     intent = Intent(reason=AbortReason.USER_INTERRUPT, by=user_name, source="web")

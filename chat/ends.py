@@ -4,6 +4,7 @@ import time
 import uuid
 from dataclasses import dataclass
 
+from chat import objects
 from chat.models import ChatMessage, ChatSession, MessageRole
 from chat.partials import Partial
 from kernel.models import ExecutionRecord, usage_fields
@@ -20,6 +21,20 @@ class End:
     session: ChatSession
     queue_length: int
     first_turn: bool
+
+
+def unnumbered(end: End) -> list[objects.Object]:
+    """The end as told by a worker that did not run the turn: the settled message, whole, then the result."""
+    envelope: objects.Object = {
+        "sessionKey": end.session.key,
+        "executionId": str(end.record.pk),
+        "seq": None,
+    }
+    message = objects.message(end.answer, end.session.key)
+    return [
+        {"type": "studio_chat_message", **envelope, "message": message},
+        {"type": "studio_chat_result", **envelope, **objects.result(end.record, end.answer)},
+    ]
 
 
 def write_end(execution: Execution, outcome: Outcome, worker_id: uuid.UUID, kept: Partial) -> End | None:

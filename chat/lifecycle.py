@@ -1,13 +1,13 @@
-"""What the chat does while a worker lives: tells of recovered turns and, if configured, ends unwatched ones."""
+"""What the chat does while a worker lives: tells of other workers' turns and, if configured, ends unwatched ones."""
 
 import time
 from typing import Any
 
 from chat.turns import turns_of
-from kernel import conf
+from kernel import bus, conf
 from kernel.abort import AbortReason
 from kernel.hub import hub
-from kernel.worker import ThisWorker, executions_recovered, on_poll
+from kernel.worker import ThisWorker, executions_recovered, on_poll, this_worker
 
 _unwatched_since_s: dict[str, float] = {}
 
@@ -15,12 +15,24 @@ _unwatched_since_s: dict[str, float] = {}
 def attach(_worker: ThisWorker) -> None:
     """Connect the chat to the worker's signals. Doing it again changes nothing."""
     executions_recovered.connect(_on_recovered, dispatch_uid="chat.lifecycle")
-    if _end_unwatched not in on_poll:
-        on_poll.append(_end_unwatched)
+    bus.answers["live_turn"] = _live_turn
+    for look in (_end_unwatched, _mirror):
+        if look not in on_poll:
+            on_poll.append(look)
 
 
 async def _on_recovered(worker: ThisWorker, execution_ids: list[str], **_: Any) -> None:
     await turns_of(worker).announce_foreign(execution_ids)
+
+
+def _live_turn(question: dict[str, Any]) -> dict[str, Any] | None:
+    """Another worker asks how a turn of this one stands."""
+    turn = turns_of(this_worker()).live_in(question["session_key"])
+    return turn.snapshot() if turn is not None else None
+
+
+def _mirror(worker: ThisWorker) -> None:
+    turns_of(worker).mirror.poll()
 
 
 def _end_unwatched(worker: ThisWorker) -> None:

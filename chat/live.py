@@ -21,14 +21,22 @@ PROGRESS_S = 1.0
 CHARS_PER_TOKEN = 4
 
 
+SESSION_TOPIC = "session:"
+USER_TOPIC = "user:"
+
+
 def session_topic(session_id: int) -> str:
     """Where the news of a session is published. By its id, since a key may be used again by somebody else."""
-    return f"session:{session_id}"
+    return f"{SESSION_TOPIC}{session_id}"
 
 
 def user_topic(user_id: int) -> str:
     """Where the news of a person's sessions is published."""
-    return f"user:{user_id}"
+    return f"{USER_TOPIC}{user_id}"
+
+
+# A running turn at one moment, as JSON: `active` (of the contract), and its answer's `parts` and `text` so far.
+Live = dict[str, Any]
 
 
 class OnChange(Protocol):
@@ -126,6 +134,10 @@ class LiveTurn:
         }
         optional = {"tool": progress.tool, "attempt": progress.attempt, "retryInMs": progress.retry_in_ms}
         return told | {name: value for name, value in optional.items() if value is not None}
+
+    def snapshot(self) -> Live:
+        """All that a new reader needs, at one moment."""
+        return {"active": self.active(), "parts": self.draft.parts(), "text": self.draft.text()}
 
     def active(self) -> dict[str, Any]:
         """The `active` object of a snapshot. Waiting deltas go first, so that `seq` stands for all of the draft."""

@@ -81,6 +81,12 @@ def take_next(session_id: int, owner: Owner, *, promoted_only: bool) -> Started 
             return None
 
 
+def sent_as(queue_id: int) -> dict[str, str] | None:
+    """The `messageId` and `executionId` that this item became, if it was sent."""
+    row = ChatMessage.objects.filter(queued_as=queue_id).values_list("pk", "execution_id").first()
+    return {"messageId": str(row[0]), "executionId": str(row[1])} if row else None
+
+
 def queued(*, session_key: str | None = None, user_id: int | None = None, model: str = "") -> QueuedQuerySet:
     """The queued messages of a session, of a person, or for a model; all of them where nothing is named."""
     rows = QueuedMessage.objects.all()

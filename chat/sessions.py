@@ -9,7 +9,7 @@ from django.db.models import Count, Exists, OuterRef, Q
 from chat import objects, transcript
 from chat.admission import own_session, queue_of
 from chat.errors import Invalid, NotFound
-from chat.live import LiveTurn
+from chat.live import Live
 from chat.models import ChatMessage, ChatSession
 from kernel.models import ExecutionRecord, Hold
 
@@ -30,25 +30,24 @@ class Snapshot:
     def streaming(self) -> ChatMessage | None:
         return next((row for row in reversed(self.messages) if row.status == "streaming"), None)
 
-    def fields(self, turn: LiveTurn | None) -> dict[str, Any]:
+    def fields(self, live: Live | None) -> dict[str, Any]:
         """The fields of the reply to `subscribe`, the running answer as its owner has it in memory."""
-        active = turn.active() if turn else None
         messages = [objects.message(row, self.session.key) for row in self.messages]
-        if turn is not None:
+        if live is not None:
             for message in messages:
-                if message["id"] == turn.message_id:
-                    message |= {"parts": turn.draft.parts(), "text": turn.draft.text()}
+                if message["id"] == live["active"]["messageId"]:
+                    message |= {"parts": live["parts"], "text": live["text"]}
         return {
             "sessionKey": self.session.key,
             "session": objects.session(
                 self.session,
-                running=turn is not None or self.running,
+                running=live is not None or self.running,
                 queue_length=len(self.queue),
                 warnings=transcript.warnings(self.session.key),
             ),
             "messages": messages,
             "queue": self.queue,
-            "active": active or self._elsewhere(),
+            "active": live["active"] if live else self._elsewhere(),
             "holds": self.holds,
         }
 
@@ -101,8 +100,8 @@ def listing(user_id: int, query: str | None, before: str | None, limit: int) -> 
     ]
 
 
-def rename(session_key: str, user_id: int, title: str) -> tuple[ChatSession, int]:
-    """Give the session a title; return it and the length of its queue. Raises `NotFound`, `Invalid`."""
+def rename(session_key: str, user_id: int, title: str) -> ChatSession:
+    """Give the session a title. Raises `NotFound`, `Invalid`."""
     with transaction.atomic():
         session = own_session(session_key, user_id, lock=True)
         title = " ".join(title.split())
@@ -110,7 +109,7 @@ def rename(session_key: str, user_id: int, title: str) -> tuple[ChatSession, int
             raise Invalid(f"A title has 1 to {TITLE_MAX_CHARS} characters.")
         session.title = title
         session.save(update_fields=["title"])
-        return session, session.queue.count()
+        return session
 
 
 def delete(session_key: str, user_id: int) -> ChatSession:

@@ -18,14 +18,16 @@ from django.db import DatabaseError
 from chat import admission, objects, queue, transcript
 from chat.admission import Outgoing, Owner, Queued, Repeated, Started
 from chat.briefing import brief
-from chat.ends import End, read_end, write_end
+from chat.ends import End, read_end, unnumbered, write_end
 from chat.errors import Conflict
 from chat.live import LiveTurn, session_topic, user_topic
+from chat.mirror import Mirror
 from chat.models import ChatMessage, ChatSession, QueuedMessage
 from chat.partials import Flusher, partial
 from chat.titles import wants_title, write_title
-from kernel import agent, conf, lanes, runner
+from kernel import agent, conf, control, lanes, runner
 from kernel.abort import AbortReason
+from kernel.control import LOOK_S
 from kernel.hub import hub
 from kernel.llm import catalog
 from kernel.models import ExecutionRecord, Hold
@@ -46,7 +48,8 @@ class Turns:
         self._worker = worker
         self._live: dict[str, LiveTurn] = {}
         self._partials = Flusher()
-        self._awaited: dict[int, asyncio.Future[Started]] = {}
+        self._awaited: dict[int, asyncio.Future[None]] = {}
+        self.mirror = Mirror(worker)
 
     def live_in(self, session_key: str) -> LiveTurn | None:
         """The turn that runs here in this session."""
@@ -67,7 +70,7 @@ class Turns:
             case Started():
                 self._begin(admitted)
             case Queued():
-                self.publish_queue(admitted.session, admitted.queue)
+                self.publish_queue(admitted.session, admitted.queue, running=True)
                 self._interrupt(admitted.interrupts, outgoing.user_name)
             case Repeated():
                 pass
@@ -82,15 +85,24 @@ class Turns:
         if sent.started is not None:
             self._begin(sent.started)
         elif sent.interrupts is not None:
-            self.publish_queue(sent.session, sent.queue)
+            self.publish_queue(sent.session, sent.queue, running=True)
             self._interrupt(sent.interrupts, user_name)
 
-    async def started_from(self, queue_id: int, timeout_s: float) -> Started | None:
-        """Wait for the turn that this queue item becomes on this worker; None if it has not within `timeout_s`."""
-        future = self._awaited.setdefault(queue_id, asyncio.get_running_loop().create_future())
-        await asyncio.wait({future}, timeout=timeout_s)
-        self._awaited.pop(queue_id, None)
-        return future.result() if future.done() else None
+    async def started_from(self, queue_id: int, timeout_s: float) -> dict[str, str] | None:
+        """Wait for the turn that this queue item becomes, on whichever worker; None if not within `timeout_s`.
+
+        Returns its `messageId` and `executionId`.
+        """
+        here = self._awaited.setdefault(queue_id, asyncio.get_running_loop().create_future())
+        try:
+            async with asyncio.timeout(timeout_s):
+                while (sent := await lanes.control.run(queue.sent_as, queue_id)) is None:
+                    await asyncio.wait({here}, timeout=LOOK_S)
+                return sent
+        except TimeoutError:
+            return None
+        finally:
+            self._awaited.pop(queue_id, None)
 
     async def start(
         self, session_key: str, user_id: int, admit: Callable[[Owner], Started], on_admitted: OnAdmitted
@@ -101,24 +113,19 @@ class Turns:
         on_admitted(started)
         self._begin(started)
 
-    def publish_queue(self, session: ChatSession, rows: list[QueuedMessage]) -> None:
+    def publish_queue(self, session: ChatSession, rows: list[QueuedMessage], *, running: bool) -> None:
         hub.publish(
             session_topic(session.pk),
             {"type": "studio_chat_queue", "sessionKey": session.key, "queue": objects.queue(rows)},
         )
-        self.publish_session(session, len(rows))
+        self.publish_session(session, len(rows), running=running)
 
-    def session_object(self, session: ChatSession, queue_length: int) -> objects.Object:
-        """The session as its readers see it now."""
-        return objects.session(
-            session,
-            running=self.live_in(session.key) is not None,
-            queue_length=queue_length,
-            warnings=transcript.warnings(session.key),
-        )
-
-    def publish_session(self, session: ChatSession, queue_length: int) -> None:
-        self._publish_session(session, self.session_object(session, queue_length))
+    def publish_session(self, session: ChatSession, queue_length: int, *, running: bool) -> objects.Object:
+        """Tell of the session's state, and return the object that tells it."""
+        warnings = transcript.warnings(session.key)
+        shown = objects.session(session, running=running, queue_length=queue_length, warnings=warnings)
+        self._publish_session(session, shown)
+        return shown
 
     def publish_deleted(self, session: ChatSession) -> None:
         self._publish_session(session, {"key": session.key, "deleted": True})
@@ -158,9 +165,14 @@ class Turns:
         self._worker.registry.unregister(execution.id)
 
     def _interrupt(self, execution_id: str | None, user_name: str) -> None:
-        execution = self._worker.registry.get(execution_id) if execution_id else None
+        """The intent is in the ledger; tell its owner, here or elsewhere."""
+        if execution_id is None:
+            return
+        execution = self._worker.registry.get(execution_id)
         if execution is not None:
             execution.controller.abort(AbortReason.USER_INTERRUPT, by=user_name, source="web")
+        else:
+            self._worker.spawn(control.hint(self._worker, execution_id), name=f"hint:{execution_id}")
 
     # The run
 
@@ -176,11 +188,11 @@ class Turns:
         )
         self._live[execution.id] = turn
         if started.user_message is not None and started.user_message.queued_as in self._awaited:
-            self._awaited[started.user_message.queued_as].set_result(started)
+            self._awaited.pop(started.user_message.queued_as).set_result(None)
         for row in (started.user_message, started.answer):
             if row is not None:
                 self._tell_message(turn, started, row)
-        self.publish_queue(started.session, started.queue)
+        self.publish_queue(started.session, started.queue, running=True)
         runner.start(
             execution,
             functools.partial(self._answer, started, execution, turn),
@@ -241,10 +253,9 @@ class Turns:
             turn.publish("message", {"message": message})
             turn.publish("result", result)
         else:
-            envelope = {"sessionKey": key, "executionId": str(end.record.pk), "seq": None}
-            hub.publish(session_topic(end.session.pk), {"type": "studio_chat_message", **envelope, "message": message})
-            hub.publish(session_topic(end.session.pk), {"type": "studio_chat_result", **envelope, **result})
-        self.publish_session(end.session, end.queue_length)
+            for frame in unnumbered(end):
+                hub.publish(session_topic(end.session.pk), frame)
+        self.publish_session(end.session, end.queue_length, running=False)
         self._transcribe(message, end.session, end.queue_length)
 
     def _after(self, end: End, outcome: Outcome) -> None:
@@ -270,7 +281,8 @@ class Turns:
 
     async def _title(self, end: End) -> None:
         if await write_title(self._worker, end.session, end.answer, end.record.model):
-            self.publish_session(end.session, await lanes.control.run(end.session.queue.count))
+            queue_length, running = await lanes.control.run(admission.state_of, end.session)
+            self.publish_session(end.session, queue_length, running=running)
 
     # Telling
 
@@ -291,7 +303,7 @@ class Turns:
 
         def done(_: object) -> None:
             if transcript.warnings(session.key) != before:
-                self.publish_session(session, queue_length)
+                self.publish_session(session, queue_length, running=self.live_in(session.key) is not None)
 
         transcript.append(message).add_done_callback(done)
 

@@ -86,10 +86,11 @@ class HoldOrder:
 
 @dataclass(kw_only=True)
 class Ordered:
-    """An order that was given: what it struck here, what was live in the ledger, the hold stored with it."""
+    """An order that was given: what it struck here, what was live and in which channel its owner is, the hold."""
 
     struck: list[Execution]
     ids: list[str] = field(default_factory=list)
+    channels: dict[str, str] = field(default_factory=dict)
     hold: Hold | None = None
     failed: bool = False
 
@@ -135,6 +136,19 @@ async def confirm(worker: ThisWorker, ordered: Ordered, *, active: Q, wait_s: fl
         return Counts(unconfirmed=len(ordered.struck), active=len(worker.registry), failed=True)
 
 
+async def hint(worker: ThisWorker, execution_id: str) -> None:
+    """Tell the owner of one execution that there is an order for it; without a broker its poll finds out."""
+    channel = await lanes.control.run(channel_of, execution_id)
+    if channel:
+        await worker.bus.obey(channel, [execution_id])
+
+
+def channel_of(execution_id: str) -> str:
+    """The channel of the execution's owner; empty if it has none, or the execution is not live."""
+    channels = ExecutionRecord.objects.live().filter(pk=execution_id).values_list("worker__channel", flat=True)
+    return channels.first() or ""
+
+
 def release(hold_id: str | None, by: str, source: str = "web") -> int:
     """Release one hold, or all active ones; return how many. Nothing is sent by it."""
     with transaction.atomic():
@@ -171,7 +185,8 @@ def _write_order(target: Target, intent: Intent, hold: HoldOrder | None, alone: 
             ordered.hold.refresh_from_db()
         abort_ordered.send(sender=Target, target=target)
         rows = target.rows()
-        ordered.ids = [str(pk) for pk in rows.values_list("pk", flat=True)]
+        ordered.channels = {str(pk): channel or "" for pk, channel in rows.values_list("pk", "worker__channel")}
+        ordered.ids = list(ordered.channels)
         rows.order(intent)
         named = struck.union(ordered.ids)
         if named or alone:  # a stop that finds nothing is no news
@@ -206,7 +221,7 @@ async def _confirmed(worker: ThisWorker, ordered: Ordered, wait_s: float) -> Non
     """Wait until what was ordered has ended: by its event here, by its row elsewhere."""
     ours = {execution.id for execution in ordered.struck}
     waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(e.ended.wait()) for e in ordered.struck]
-    elsewhere = [pk for pk in ordered.ids if pk not in ours]
+    elsewhere = {pk: channel for pk, channel in ordered.channels.items() if pk not in ours}
     if elsewhere:
         waits.append(asyncio.ensure_future(_ended_elsewhere(worker, elsewhere)))
     if not waits:
@@ -218,11 +233,23 @@ async def _confirmed(worker: ThisWorker, ordered: Ordered, wait_s: float) -> Non
         wait.result()
 
 
-async def _ended_elsewhere(worker: ThisWorker, ids: list[str]) -> None:
-    await worker.recover()  # an orphan has no owner to wait for
-    # The rows belong to other processes: no event of this one tells of them.
-    while await lanes.control.run(ExecutionRecord.objects.live().filter(pk__in=ids).exists):  # noqa: ASYNC110
-        await asyncio.sleep(LOOK_S)
+async def _ended_elsewhere(worker: ThisWorker, channels: dict[str, str]) -> None:
+    """Hint to the owners, and look into the ledger until these have ended; a hint's answer makes it look at once."""
+    by_channel: dict[str, list[str]] = {}
+    for pk, channel in channels.items():
+        by_channel.setdefault(channel, []).append(pk)
+    hints = {asyncio.ensure_future(worker.bus.obey(channel, ids)) for channel, ids in by_channel.items()}
+    try:
+        await worker.recover()  # an orphan has no owner to wait for
+        live = ExecutionRecord.objects.live().filter(pk__in=list(channels))
+        while await lanes.control.run(live.exists):
+            if hints:
+                _, hints = await asyncio.wait(hints, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+            else:
+                await asyncio.sleep(LOOK_S)
+    finally:
+        for hint in hints:
+            hint.cancel()
 
 
 def _count(ids: set[str], active: Q) -> Counts:

@@ -17,6 +17,13 @@ class Frame:
     def __init__(self, data: dict[str, Any]):
         self.data = data
 
+    @classmethod
+    def of_text(cls, text: str) -> "Frame":
+        """A frame that comes as JSON already, from another worker."""
+        frame = cls(orjson.loads(text))
+        frame.text = text
+        return frame
+
     @cached_property
     def text(self) -> str:
         return orjson.dumps(self.data).decode()
@@ -26,15 +33,27 @@ Deliver = Callable[[Frame], None]
 
 
 class Hub:
-    """Who in this process listens to what."""
+    """Who in this process listens to what.
+
+    `on_publish` is told of every publication here, `on_interest` when the topics that anyone listens to have changed:
+    how news reaches other processes (kernel.bus). Topics under `LOCAL` concern this process alone.
+    """
+
+    LOCAL = "process:"
 
     def __init__(self) -> None:
         self._topics: dict[str, set[Deliver]] = {}
+        self.on_publish: Callable[[list[str], Frame], None] | None = None
+        self.on_interest: Callable[[], None] | None = None
 
     def subscribe(self, topic: str, deliver: Deliver) -> None:
+        new = topic not in self._topics
         self._topics.setdefault(topic, set()).add(deliver)
+        if new and self.on_interest and not topic.startswith(self.LOCAL):
+            self.on_interest()
 
     def unsubscribe(self, topic: str, deliver: Deliver) -> None:
+        """Interest that ends is not told: it is forgotten by itself, and costs a few frames until then."""
         subscribers = self._topics.get(topic, set())
         subscribers.discard(deliver)
         if not subscribers:
@@ -42,16 +61,24 @@ class Hub:
 
     def publish(self, topics: str | Iterable[str], data: dict[str, Any]) -> None:
         """Deliver one frame to everyone who listens to any of `topics`, once each."""
-        names = [topics] if isinstance(topics, str) else topics
-        subscribers = set().union(*(self._topics.get(name, ()) for name in names))
-        if subscribers:
-            frame = Frame(data)
-            for deliver in subscribers:
-                deliver(frame)
+        names = [topics] if isinstance(topics, str) else list(topics)
+        frame = Frame(data)
+        self.deliver(names, frame)
+        if self.on_publish is not None:
+            self.on_publish(names, frame)
 
-    def topics(self, prefix: str) -> list[str]:
-        """The topics that somebody listens to and that begin with `prefix`."""
-        return [topic for topic in self._topics if topic.startswith(prefix)]
+    def publish_here(self, topic: str, data: dict[str, Any]) -> None:
+        """Deliver one frame to the listeners of this process only."""
+        self.deliver([topic], Frame(data))
+
+    def deliver(self, topics: Iterable[str], frame: Frame) -> None:
+        """Deliver a frame that is there already to the listeners of this process only."""
+        for subscriber in set().union(*(self._topics.get(name, ()) for name in topics)):
+            subscriber(frame)
+
+    def topics(self, prefix: str = "") -> list[str]:
+        """The topics listened to that begin with `prefix`; without one, all that concern other processes too."""
+        return [t for t in self._topics if t.startswith(prefix) and (prefix or not t.startswith(self.LOCAL))]
 
     def listeners(self, topic: str) -> int:
         return len(self._topics.get(topic, ()))

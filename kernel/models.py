@@ -45,10 +45,11 @@ def choices(enum: type) -> list[tuple[str, str]]:
 
 
 class WorkerQuerySet(models.QuerySet["Worker"]):
-    def renew(self, pk: uuid.UUID, lease_s: float) -> bool:
+    def renew(self, pk: uuid.UUID, lease_s: float, channel: str = "") -> bool:
         """Extend the lease from the database's now. False: the row is gone or the lease had run out."""
         lease = Now() + timedelta(seconds=lease_s)
-        return bool(self.filter(pk=pk, lease_until__gte=Now()).update(heartbeat_at=Now(), lease_until=lease))
+        mine = self.filter(pk=pk, lease_until__gte=Now())
+        return bool(mine.update(heartbeat_at=Now(), lease_until=lease, channel=channel))
 
     def lost(self) -> Self:
         return self.filter(lease_until__lt=Now())

@@ -24,6 +24,8 @@ from django.dispatch import Signal
 
 from kernel import conf, lanes
 from kernel.abort import AbortReason
+from kernel.bus import Bus
+from kernel.hub import hub
 from kernel.models import ExecutionRecord, Worker
 from kernel.registry import ExecutionRegistry
 
@@ -45,6 +47,7 @@ class ThisWorker:
     def __init__(self) -> None:
         self.id = uuid.uuid4()
         self.registry = ExecutionRegistry()
+        self.bus = Bus(self, hub)
         self.draining = False
         self.polled_s: float | None = None
         self._lease: asyncio.TimerHandle | None = None
@@ -102,8 +105,9 @@ class ThisWorker:
 
     async def _start(self) -> None:
         asked_s = time.monotonic()
-        await lanes.control.run(_join, self.id, conf.lease_s())
+        await lanes.control.run(_join, self.id, conf.lease_s(), self.bus.channel)
         self._hold_lease(asked_s)
+        self.bus.open()
         self.spawn(self._beat(), "worker:beat")
         self.spawn(self._poll(), "worker:poll")
 
@@ -112,7 +116,7 @@ class ThisWorker:
             await asyncio.sleep(conf.lease_s() / BEATS_PER_LEASE)
             asked_s = time.monotonic()
             try:
-                kept = await lanes.control.run(Worker.objects.renew, self.id, conf.lease_s())
+                kept = await lanes.control.run(Worker.objects.renew, self.id, conf.lease_s(), self.bus.channel)
                 if not kept:
                     await self._rejoin()
                 self._hold_lease(asked_s)
@@ -131,7 +135,7 @@ class ThisWorker:
         """The lease ran out while this process slept or was cut off: what it owned is not its own any more."""
         self._give_up("had lost its lease")
         self.id = uuid.uuid4()
-        await lanes.control.run(_join, self.id, conf.lease_s())
+        await lanes.control.run(_join, self.id, conf.lease_s(), self.bus.channel)
 
     def _give_up(self, why: str) -> None:
         aborted = self.registry.abort_all(AbortReason.WORKER_LOST, source="lease")
@@ -142,7 +146,7 @@ class ThisWorker:
         while True:
             try:
                 if len(self.registry):
-                    await self._obey_intents()
+                    await self.obey()
                 if time.monotonic() >= orphans_due_s:
                     orphans_due_s = time.monotonic() + min(1.0, conf.lease_s() / BEATS_PER_LEASE)
                     await self.recover()
@@ -153,7 +157,12 @@ class ThisWorker:
                 look(self)
             await asyncio.sleep(conf.poll_s())
 
-    async def _obey_intents(self) -> None:
+    async def joined(self) -> None:
+        """The bus knows its channel: write it into the row, where those who order a stop look for it."""
+        await lanes.control.run(Worker.objects.filter(pk=self.id).update, channel=self.bus.channel)
+
+    async def obey(self) -> None:
+        """Abort what the ledger says was ordered to stop."""
         for pk, reason, by, source in await lanes.control.run(_intents, self.id):
             execution = self.registry.get(str(pk))
             if execution is not None:
@@ -179,9 +188,10 @@ def this_worker() -> ThisWorker:
     return _workers[loop]
 
 
-def _join(worker_id: uuid.UUID, lease_s: float) -> None:
+def _join(worker_id: uuid.UUID, lease_s: float, channel: str) -> None:
+    lease_until = Now() + timedelta(seconds=lease_s)
     Worker.objects.create(
-        id=worker_id, host=socket.gethostname(), pid=os.getpid(), lease_until=Now() + timedelta(seconds=lease_s)
+        id=worker_id, host=socket.gethostname(), pid=os.getpid(), channel=channel, lease_until=lease_until
     )
 
 

@@ -4,7 +4,7 @@
   1011 and 1013 too; and it drops the connection of a frame over its limit without a close frame.
 - Daphne never waits for a reader: what a slow socket does not take grows in its memory. Here a send waits while its
   transport is full, so that the socket's own bounded outbox fills instead.
-- Daphne has no lifespan: it starts without telling the application, and at the end it cancels every consumer first. Here
+- Daphne has no lifespan: it starts without telling the application, and its end begins with cancelling consumers. Here
   the application is started with the reactor, and has ended before its consumers are cancelled.
 """
 

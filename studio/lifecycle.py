@@ -11,13 +11,13 @@ from typing import Any
 
 from chat import lifecycle as chat_lifecycle
 from kernel import lanes
-from kernel.hub import hub
+from kernel.hub import Hub, hub
 from kernel.llm import catalog, litellm_model
 from kernel.worker import ThisWorker, this_worker
 
 logger = logging.getLogger(__name__)
 
-SHUTDOWN_TOPIC = "shutdown"
+SHUTDOWN_TOPIC = f"{Hub.LOCAL}shutdown"
 # From telling the sockets to close until they are cut: the time in which what waits and the close frames leave.
 CLOSE_S = 0.5
 

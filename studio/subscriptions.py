@@ -4,10 +4,14 @@ The topic is joined before the snapshot is read; events that come meanwhile wait
 holds are dropped by their number.
 """
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from kernel.hub import Frame, Hub
+
+# Ends that a subscription remembers; an event that comes after so many later ends is beyond all delay.
+ENDED_MAX = 64
 
 
 class Subscription:
@@ -17,10 +21,11 @@ class Subscription:
         self.topic = topic
         self._put = put
         self._waiting: list[Frame] | None = []
+        self._ended: deque[str] = deque(maxlen=ENDED_MAX)
 
     def deliver(self, frame: Frame) -> None:
         if self._waiting is None:
-            self._put(frame)
+            self._pass(frame)
         else:
             self._waiting.append(frame)
 
@@ -29,7 +34,17 @@ class Subscription:
         waiting, self._waiting = self._waiting or [], None
         for frame in waiting:
             if not _is_held(frame.data, active):
-                self._put(frame)
+                self._pass(frame)
+
+    def _pass(self, frame: Frame) -> None:
+        """A result is the last event of its execution, and comes once: it may be told by several workers."""
+        execution_id = frame.data.get("executionId")
+        if execution_id is not None:
+            if execution_id in self._ended:
+                return
+            if frame.data["type"] == "studio_chat_result":
+                self._ended.append(execution_id)
+        self._put(frame)
 
 
 def _is_held(event: dict[str, Any], active: dict[str, Any] | None) -> bool:

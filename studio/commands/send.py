@@ -56,8 +56,8 @@ async def _interrupted(visit: Visit, command: Send | SendNow, item: QueuedMessag
     fields = {**fields, "interrupted": True}
     if isinstance(command, Send):
         fields["queued"] = False
-    if started is not None and started.user_message is not None:
-        fields |= {"messageId": str(started.user_message.pk), "executionId": str(started.record.pk)}
+    if started is not None:
+        fields |= started
     visit.reply(command, fields)
 
 

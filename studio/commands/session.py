@@ -1,15 +1,14 @@
 """Reading and changing sessions: subscribe, the queue, the list, rename, delete, options."""
 
-import functools
 
 from chat import objects, queue, sessions, stopping
-from chat.admission import CONTEXT_MAX_BYTES, QUEUE_MAX, TEXT_MAX_BYTES, own_session
+from chat.admission import CONTEXT_MAX_BYTES, QUEUE_MAX, TEXT_MAX_BYTES, own_session, state_of
 from chat.errors import Conflict
-from chat.live import LiveTurn, session_topic
+from chat.live import Live, LiveTurn, session_topic
 from chat.models import AgentRole, ChatSession, QueuedMessage
 from chat.sessions import Snapshot
 from chat.stopping import Person
-from kernel import conf, lanes
+from kernel import conf, control, lanes
 from kernel.abort import AbortReason
 from kernel.control import Ordered
 from kernel.llm import catalog
@@ -45,7 +44,8 @@ async def subscribe(visit: Visit, command: Subscribe) -> None:
 
     if command.before is not None:
         snapshot = await lanes.control.run(read)
-        visit.reply(command, snapshot.fields(visit.turns.live_in(session.key)))
+        turn = visit.turns.live_in(session.key)
+        visit.reply(command, snapshot.fields(turn.snapshot() if turn else None))
         return
     subscription = visit.subscriptions.join(session.key, session_topic(session.pk))
     for _ in range(SNAPSHOT_TRIES):
@@ -53,9 +53,21 @@ async def subscribe(visit: Visit, command: Subscribe) -> None:
         turn = visit.turns.live_in(session.key)
         if _agree(visit, snapshot, turn):
             break
-    fields = snapshot.fields(turn)
+    live = await _elsewhere(visit, snapshot) if turn is None else None
+    # Only now, and without an await until it is sent: what the memory holds and the number it is at must agree.
+    turn = visit.turns.live_in(session.key) or turn
+    fields = snapshot.fields(turn.snapshot() if turn else live)
     visit.reply(command, fields)
     subscription.open(fields["active"])
+
+
+async def _elsewhere(visit: Visit, snapshot: Snapshot) -> Live | None:
+    """The running turn as its owner, another worker, has it; None if there is none or it cannot be asked."""
+    row = snapshot.streaming
+    if row is None or row.execution is None or not snapshot.running:
+        return None
+    channel = await lanes.control.run(control.channel_of, str(row.execution_id))
+    return await visit.worker.bus.ask(channel, "live_turn", session_key=snapshot.session.key) if channel else None
 
 
 def _agree(visit: Visit, snapshot: Snapshot, turn: LiveTurn | None) -> bool:
@@ -68,10 +80,10 @@ def _agree(visit: Visit, snapshot: Snapshot, turn: LiveTurn | None) -> bool:
 
 
 async def change_queue(visit: Visit, command: QueueEdit | QueueRemove | QueueMove | QueueHold) -> None:
-    change = functools.partial(_queue_change, command, visit.person.id)
-    session, rows = await lanes.control.run(change)
+    session, rows = await lanes.control.run(_queue_change, command, visit.person.id)
     visit.reply(command, {"sessionKey": command.sessionKey, "queue": objects.queue(rows)})
-    visit.turns.publish_queue(session, rows)
+    _, running = await lanes.control.run(state_of, session)
+    visit.turns.publish_queue(session, rows, running=running)
 
 
 def _queue_change(
@@ -90,9 +102,10 @@ def _queue_change(
 
 
 async def rename(visit: Visit, command: SessionRename) -> None:
-    session, waiting = await lanes.control.run(sessions.rename, command.sessionKey, visit.person.id, command.title)
-    visit.reply(command, {"sessionKey": command.sessionKey, "session": visit.turns.session_object(session, waiting)})
-    visit.turns.publish_session(session, waiting)
+    session = await lanes.control.run(sessions.rename, command.sessionKey, visit.person.id, command.title)
+    queue_length, running = await lanes.control.run(state_of, session)
+    shown = visit.turns.publish_session(session, queue_length, running=running)
+    visit.reply(command, {"sessionKey": command.sessionKey, "session": shown})
 
 
 async def delete(visit: Visit, command: SessionDelete) -> None:
