@@ -49,15 +49,9 @@ class Reader:
 
     def snapshot(self) -> dict[str, Any]:
         """What a subscribe would return now."""
-        active = self.turn.active()
-        message = {
-            "id": "7",
-            "role": "assistant",
-            "status": "streaming",
-            "parts": self.turn.draft.parts(),
-            "text": self.turn.draft.text(),
-        }
-        return {"session": {}, "messages": [message], "queue": [], "active": active, "holds": []}
+        live = self.turn.snapshot()
+        message = {"id": "7", "role": "assistant", "status": "streaming", "parts": live["parts"], "text": live["text"]}
+        return {"session": {}, "messages": [message], "queue": [], "active": live["active"], "holds": []}
 
 
 @contextmanager
