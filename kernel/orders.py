@@ -39,6 +39,7 @@ async def stop(targets: Iterable[Target], *, by: str, source: str) -> Ordered:
         ordered = await control.order(this_worker(), target, intent)
         all_ordered.struck += ordered.struck
         all_ordered.ids += ordered.ids
+        all_ordered.channels |= ordered.channels
         all_ordered.failed |= ordered.failed
     return all_ordered
 
