@@ -104,7 +104,7 @@ async def test_the_running_answer_is_shown_as_its_owner_has_it_in_memory(worker:
     fields = shown.fields(turn.snapshot())
     assert fields["messages"][-1]["text"] == "in memory"
     assert fields["messages"][-1]["parts"] == [{"kind": "text", "step": 1, "text": "in memory"}]
-    assert fields["active"]["seq"] == turn.seq == 1
+    assert fields["active"]["seq"] == turn.seq > 0
     turn.close()
 
 
