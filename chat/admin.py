@@ -93,7 +93,7 @@ class QueuedMessageAdmin(ReadOnlyAdmin):
 class KeptRunAdmin(AbortedRunAdmin):
     """Aborted runs, with the number of characters of the answer that were kept."""
 
-    list_display = (*AbortedRunAdmin.list_display[:4], "kept", *AbortedRunAdmin.list_display[4:])
+    list_display = (*AbortedRunAdmin.list_display[:3], "kept", *AbortedRunAdmin.list_display[3:])
     readonly_fields = (*AbortedRunAdmin.readonly_fields, "kept")
     fieldsets = (*AbortedRunAdmin.fieldsets, (_("Kept"), {"fields": ("kept",)}))
 

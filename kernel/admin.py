@@ -49,7 +49,7 @@ class LedgerAdmin(ReadOnlyAdmin):
         (_("Outcome"), {"fields": ("finish_reason", "error", "steps", "tokens", "cost")}),
     )
 
-    @admin.display(description=_("tokens in → out"), ordering="output_tokens")
+    @admin.display(description=_("tokens"), ordering="output_tokens")
     def tokens(self, record: ExecutionRecord) -> str:
         return words.tokens(record)
 
@@ -123,10 +123,10 @@ class AbortedRunAdmin(LedgerAdmin):
         "requested_at",
         "abort_reason",
         "who",
-        "session_key",
+        "latency",
         "tokens",
         "cost",
-        "latency",
+        "session_key",
         "user",
         "model",
     )
@@ -142,7 +142,7 @@ class AbortedRunAdmin(LedgerAdmin):
     class Media:
         css = {"all": ("kernel/css/admin.css",)}
 
-    @admin.display(description=_("who, from where"), ordering="requested_by")
+    @admin.display(description=_("who"), ordering="requested_by")
     def who(self, record: ExecutionRecord) -> str:
         return ", ".join(filter(None, (record.requested_by, record.source))) or words.NOTHING
 
