@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from django.contrib.auth import get_user_model
-from django.contrib.auth.models import AbstractUser
+from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
@@ -29,7 +29,7 @@ def fill(people: int, sessions: dict[str, int], cookies_file: str) -> None:
     Path(cookies_file).write_text(json.dumps(cookies), encoding="utf-8")
 
 
-def _session(user: AbstractUser, key: str, size: int) -> None:
+def _session(user: User, key: str, size: int) -> None:
     session = ChatSession.objects.create(key=key, user=user, title=f"{size} messages")
     records = [
         ExecutionRecord(session_key=key, user=user, status=ExecutionStatus.COMPLETED, finished_at=timezone.now())

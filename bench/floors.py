@@ -51,6 +51,7 @@ class BareLitellm(Subject):
     @asynccontextmanager
     async def clients(self, count: int) -> AsyncIterator[list[Client]]:
         await litellm_model.warm()
+        gc.collect()
         gc.freeze()  # else each full collection walks litellm's 200 MB and holds the driver up
         yield [_LitellmClient(self._upstream) for _ in range(count)]
 

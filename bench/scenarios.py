@@ -24,16 +24,17 @@ MS = 1000.0
 class Scale:
     """How much is measured."""
 
-    repeats: int = 50  # of what one person does
+    repeats: int = 50  # stops of one run
+    turns: int = 30  # of one person, in the other scenarios
     rounds: int = 3  # of what many do at once
-    window_s: float = 8.0  # of load
+    window_s: float = 6.0  # of load
     together: tuple[int, ...] = (50, 100)  # runs that are stopped at once
     loads: tuple[int, ...] = (20, 100)  # streams
     sizes: tuple[int, ...] = (50, 5_000)  # messages in a session
 
     @classmethod
     def quick(cls) -> "Scale":
-        return cls(repeats=12, rounds=1, window_s=3.0, together=(50,), loads=(50,))
+        return cls(repeats=12, turns=12, rounds=1, window_s=3.0, together=(50,), loads=(50,))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +111,7 @@ async def _firsts(stage: Stage, subject: Subject, beside: int) -> tuple[list[flo
     own_ms, before_ms = [], []
     async with subject.clients(1 + beside) as [client, *others]:
         streams = await _streaming(stage, others)
-        for _ in range(stage.scale.repeats):
+        for _ in range(stage.scale.turns):
             stream = await client.ask(session="first", n=1)
             await stream.ended()
             call = stage.upstream.calls[stream.id]
@@ -215,7 +216,7 @@ async def send_now(stage: Stage) -> Table:
 async def _replacements(stage: Stage, subject: Subject) -> tuple[list[float], int]:
     took_ms, ids = [], []
     async with subject.clients(1) as [client]:
-        for _ in range(stage.scale.repeats):
+        for _ in range(stage.scale.turns):
             [stream] = await _streaming(stage, [client])
             ordered_s, id_ = await client.replace(stream, n=1)
             call = stage.upstream.calls[id_]
@@ -242,7 +243,7 @@ async def history(stage: Stage) -> Table:
 async def _visits(stage: Stage) -> dict[int, tuple[list[float], list[float]]]:
     """For each size in turn, so that a busy moment of the machine hits them all: open the session, ask in it."""
     taken: dict[int, tuple[list[float], list[float]]] = {size: ([], []) for size in stage.scale.sizes}
-    for _ in range(stage.scale.repeats):
+    for _ in range(stage.scale.turns):
         for size, (opened_ms, asked_ms) in taken.items():
             client = await stage.product.client(0)
             opened_ms.append(await client.subscribe(session_key(size)) * MS)
