@@ -30,7 +30,7 @@ async def title_record() -> ExecutionRecord:
     """The title's execution, once it has ended."""
     ended = ExecutionRecord.objects.filter(kind="title").exclude(status="running")
     async with asyncio.timeout(READY_TIMEOUT_S):
-        while not (found := await db(lambda: list(ended))):
+        while not (found := await db(lambda: list(ended.all()))):
             await asyncio.sleep(0)
     return found[0]
 
