@@ -21,10 +21,8 @@ EXECUTIONS = reverse("admin:kernel_executionrecord_changelist")
 PANIC = reverse("admin:kernel_panic")
 HOLDS = reverse("admin:kernel_hold_changelist")
 ABORTED = reverse("admin:kernel_abortedrun_changelist")
-LEDGER = [
-    reverse(f"admin:kernel_{name}_changelist")
-    for name in ("executionrecord", "abortedrun", "worker", "hold", "auditentry")
-]
+MODELS = (ExecutionRecord, AbortedRun, Worker, Hold, AuditEntry)
+LEDGER = [reverse(f"admin:kernel_{model._meta.model_name}_changelist") for model in MODELS]
 
 
 def browser(*permissions: str, superuser: bool = False, name: str = "op") -> Client:
