@@ -123,6 +123,12 @@ def state_of(session: ChatSession) -> tuple[int, bool]:
     return session.queue.count(), live_turn(session) is not None
 
 
+def is_idle_and_clean(session: ChatSession) -> bool:
+    """Whether nothing runs in the session and its last answer ended cleanly."""
+    last = session.messages.filter(role=MessageRole.ASSISTANT).order_by("-id").first()
+    return last is not None and last.status == MessageStatus.COMPLETED and live_turn(session) is None
+
+
 def order_interrupt(turn: ExecutionRecord, user_name: str) -> str:
     """Write the intent to end `turn` for a new message; return its execution's id."""
     intent = Intent(reason=AbortReason.USER_INTERRUPT, by=user_name, source="web")

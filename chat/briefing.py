@@ -12,7 +12,6 @@ from kernel import conf
 HISTORY_MESSAGES = 50
 # Read beyond those, so that what was replaced does not crowd out what counts.
 READ_MESSAGES = 2 * HISTORY_MESSAGES
-CONTINUE = "Continue your last message exactly where it broke off. Do not repeat what it already says."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,16 +35,13 @@ def brief(started: Started) -> Briefing:
     """Read what the model must know for this turn."""
     rows = _last_messages(started)
     stored = [StoredMessage(role=row.role, status=row.status, text=row.text, parts=row.parts) for row in rows]
-    user_message = started.user_message
+    asked = [row for row in rows if row.role == MessageRole.USER]
     role = started.session.agent_role
-    history = to_model_messages(stored)
-    if started.answer.continues_id is not None:
-        history.append({"role": "user", "content": CONTINUE})
     return Briefing(
-        history=history,
+        history=to_model_messages(stored),
         role=_role(role),
-        context=_context(user_message),
-        note=_note(stored, user_message),
+        context=_context(asked[-1] if asked else None),
+        note=_note(stored, started.user_message),
         tool_names=role.tools if role else None,
         max_steps=(role.max_steps if role else None) or conf.max_steps(),
     )
@@ -56,7 +52,7 @@ def _last_messages(started: Started) -> list[ChatMessage]:
     rows = (
         ChatMessage.objects.filter(session=started.session, pk__lt=started.answer.pk)
         .order_by("-id")
-        .only("role", "status", "text", "parts", "replaces")[:READ_MESSAGES]
+        .only("role", "status", "text", "parts", "replaces", "context")[:READ_MESSAGES]
     )
     kept: list[ChatMessage] = []
     for row in [*reversed(rows), started.answer]:

@@ -43,7 +43,7 @@ def write_end(execution: Execution, outcome: Outcome, worker_id: uuid.UUID, kept
         "steps": execution.steps,
         "duration_ms": round((now_s - execution.started_s) * 1000, 3),
         "finish_reason": outcome.value if outcome.status is Status.COMPLETED else "",
-        **usage_fields([execution.usage]),
+        **usage_fields([execution.usage, execution.pending]),
     }
     if execution.first_output_s is not None:
         measured["first_output_ms"] = round((execution.first_output_s - execution.started_s) * 1000, 3)

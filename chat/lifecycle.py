@@ -22,7 +22,7 @@ def attach(_worker: ThisWorker) -> None:
 
 
 async def _on_recovered(worker: ThisWorker, execution_ids: list[str], **_: Any) -> None:
-    await turns_of(worker).announce_foreign(execution_ids)
+    await turns_of(worker).take_over(execution_ids)
 
 
 def _live_turn(question: dict[str, Any]) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from chat.draft import Draft
-from kernel.events import Event, Phase, Progress, StepFinished, TextDelta, ToolFinished, ToolStarted
+from kernel.events import Event, Phase, Progress, StepFinished, TextDelta, ToolFinished, ToolStarted, Usage
 from kernel.hub import hub
 from kernel.registry import Execution
 
@@ -18,7 +18,6 @@ from kernel.registry import Execution
 COALESCE_S = 0.04
 # While text flows, seconds and tokens are told anew this often.
 PROGRESS_S = 1.0
-CHARS_PER_TOKEN = 4
 
 
 SESSION_TOPIC = "session:"
@@ -68,7 +67,6 @@ class LiveTurn:
         self._last_flush_s = 0.0
         self._last_progress_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._chars = 0
         self._closed = False
 
     # What the run tells
@@ -120,6 +118,10 @@ class LiveTurn:
             self._timer.cancel()
             self._timer = None
 
+    def usage(self) -> Usage:
+        """What was used so far: as counted for finished model calls, estimated for the one that runs."""
+        return self.execution.usage + self.execution.pending
+
     # What a new reader gets
 
     def progress(self) -> dict[str, Any]:
@@ -130,7 +132,7 @@ class LiveTurn:
             "step": progress.step,
             "maxSteps": progress.max_steps,
             "elapsedMs": round((time.monotonic() - self.execution.started_s) * 1000),
-            "outputTokens": self.execution.usage.output_tokens + self._chars // CHARS_PER_TOKEN,
+            "outputTokens": self.usage().output_tokens,
         }
         optional = {"tool": progress.tool, "attempt": progress.attempt, "retryInMs": progress.retry_in_ms}
         return told | {name: value for name, value in optional.items() if value is not None}
@@ -153,7 +155,6 @@ class LiveTurn:
 
     def _on_text(self, event: TextDelta) -> None:
         part, offset = self.draft.add_text(event)
-        self._chars += len(event.text)
         last = self._waiting[-1] if self._waiting else None
         if last is not None and last["part"] == part:
             last["text"].append(event.text)

@@ -9,8 +9,6 @@ import logging
 import uuid
 from dataclasses import dataclass, field
 
-from django.db import DatabaseError
-
 from chat import objects
 from chat.ends import read_end, unnumbered
 from chat.live import SESSION_TOPIC, session_topic
@@ -59,7 +57,7 @@ class Mirror:
                     _tell(before.running[execution_id], frame)
             if whole:
                 self._tell_changes(before, seen)
-        except DatabaseError:
+        except lanes.FAILURES:
             logger.exception("The turns of other workers could not be read; trying again.", extra={"action": "mirror"})
         finally:
             self._looking = False

@@ -9,8 +9,6 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import DatabaseError
-
 from chat.live import LiveTurn, OnChange
 from chat.models import ChatMessage
 from kernel import lanes
@@ -83,7 +81,7 @@ class Flusher:
         partials = [partial(turn, worker_id) for turn, worker_id in changed.values()]
         try:
             refused = await lanes.writes.run(_save, partials)
-        except DatabaseError:
+        except lanes.FAILURES:
             logger.exception("Partial answers could not be kept; trying again.", extra={"action": "partials"})
             for execution_id, turn in changed.items():
                 self._changed.setdefault(execution_id, turn)
@@ -103,7 +101,7 @@ def partial(turn: LiveTurn, worker_id: uuid.UUID) -> Partial:
         worker_id=worker_id,
         text=turn.draft.text(),
         parts=turn.draft.parts(),
-        record={"steps": execution.steps, **usage_fields([execution.usage])},
+        record={"steps": execution.steps, **usage_fields([turn.usage()])},
     )
 
 

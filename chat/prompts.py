@@ -12,7 +12,7 @@ from enum import StrEnum
 from chat.history import StoredMessage
 from kernel.tools import safe_name
 
-MAX_CONTEXT_CHARS = 32 * 1024
+MAX_CONTEXT_CHARS = 128 * 1024
 MAX_LABEL_CHARS = 500  # of a title or an address
 
 SAFETY = """\

@@ -65,7 +65,7 @@ def snapshot(session_key: str, user_id: int, limit: int, before: str | None) -> 
         session = own_session(session_key, user_id)
         rows = session.messages.select_related("execution").order_by("-id")
         if before is not None:
-            if not before.isdigit() or not session.messages.filter(pk=before[:18]).exists():
+            if not (before.isascii() and before.isdigit()) or not session.messages.filter(pk=before[:18]).exists():
                 raise NotFound("There is no such message in this session.")
             rows = rows.filter(pk__lt=int(before))
         return Snapshot(

@@ -56,7 +56,7 @@ async def order_stop(
     struck = [*struck, *control.strike(worker, mine, intent)]
     finished = [] if struck else await lanes.control.run(_look, person, session_key, execution_id)
     ordered = await control.order(worker, target, intent, struck=struck)
-    ordered.ids += [pk for pk in finished if pk not in ordered.ids]
+    ordered.finished.update(finished)
     return ordered
 
 

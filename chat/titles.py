@@ -10,9 +10,12 @@ import uuid
 from contextlib import aclosing
 
 from django.conf import settings
+from django.db import transaction
 
+from chat.admission import check_holds
+from chat.errors import Held
 from chat.models import ChatMessage, ChatSession
-from kernel import conf, lanes, runner
+from kernel import conf, gate, lanes, runner
 from kernel.abort import AbortSignal
 from kernel.clocks import Limits, ProviderClock
 from kernel.llm import catalog
@@ -43,6 +46,8 @@ def wants_title(model: str) -> bool:
 
 async def write_title(worker: ThisWorker, session: ChatSession, answer: ChatMessage, session_model: str) -> bool:
     """Write the title of `session` and return whether it changed."""
+    if worker.draining:
+        return False
     model = settings.STUDIO_TITLE_MODEL or session_model
     execution_id = str(uuid.uuid4())
     worker.registry.register(execution_id, session_key=session.key, kind="title", user_id=session.user_id, model=model)
@@ -50,9 +55,11 @@ async def write_title(worker: ThisWorker, session: ChatSession, answer: ChatMess
     try:
         await lanes.control.run(_insert, execution, worker.id)
         request = await lanes.control.run(_request, session, answer, model)
-    except BaseException:
+    except BaseException as error:
         worker.registry.unregister(execution_id)
         execution.ended.set()
+        if isinstance(error, Held):
+            return False
         raise
     limits = conf.limits()
     limits = Limits(total_s=min(TOTAL_S, limits.total_s), first_token_s=limits.first_token_s, idle_s=limits.idle_s)
@@ -100,14 +107,18 @@ async def _settle(
 
 
 def _insert(execution: Execution, worker_id: uuid.UUID) -> None:
-    ExecutionRecord.objects.create(
-        id=execution.id,
-        kind=ExecutionKind.TITLE,
-        session_key=execution.session_key,
-        user_id=execution.user_id,
-        worker_id=worker_id,
-        model=execution.model,
-    )
+    """Admit the execution as any other. Raises `Held`."""
+    with transaction.atomic():
+        gate.pass_shared()
+        check_holds(execution.user_id, execution.model)
+        ExecutionRecord.objects.create(
+            id=execution.id,
+            kind=ExecutionKind.TITLE,
+            session_key=execution.session_key,
+            user_id=execution.user_id,
+            worker_id=worker_id,
+            model=execution.model,
+        )
 
 
 def _request(session: ChatSession, answer: ChatMessage, model: str) -> ModelRequest:
@@ -124,8 +135,9 @@ def _write_end(execution: Execution, session: ChatSession, worker_id: uuid.UUID,
     title = _clean(outcome.value) if outcome.status is Status.COMPLETED else ""
     if not title:
         return False
-    session.title = title
-    return bool(ChatSession.objects.filter(pk=session.pk).update(title=title))
+    given, session.title = session.title, title
+    # Not over a title that a person has given meanwhile.
+    return bool(ChatSession.objects.filter(pk=session.pk, title=given).update(title=title))
 
 
 def _clean(text: str) -> str:

@@ -10,9 +10,10 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import orjson
 from django.conf import settings
 from prometheus_client import Counter
+
+from kernel.json import dumps
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ def warnings(session_key: str) -> list[str]:
 
 
 def _append(session_key: str, message: dict[str, Any]) -> bool:
-    line = orjson.dumps(message) + b"\n"
+    line = f"{dumps(message)}\n".encode()
     try:
         settings.STUDIO_TRANSCRIPT_DIR.mkdir(parents=True, exist_ok=True)
         path = settings.STUDIO_TRANSCRIPT_DIR / f"{session_key}.jsonl"

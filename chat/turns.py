@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from django.conf import settings
-from django.db import DatabaseError
 
 from chat import admission, objects, queue, transcript
 from chat.admission import Outgoing, Owner, Queued, Repeated, Started
@@ -131,19 +130,32 @@ class Turns:
         self._publish_session(session, {"key": session.key, "deleted": True})
 
     async def announce_foreign(self, execution_ids: list[str]) -> None:
-        """Tell the readers here of ends that this worker wrote, or found written, for turns that it does not run."""
+        """Tell the readers of ends that were written for turns that this worker does not run."""
         for execution_id in execution_ids:
             end = await lanes.control.run(read_end, execution_id)
             if end is not None:
                 self._publish_end(end, None)
 
+    async def take_over(self, execution_ids: list[str]) -> None:
+        """This worker has ended the turns of a lost one: tell of it, and keep what Send now had promised."""
+        await self.announce_foreign(execution_ids)
+        for execution_id in execution_ids:
+            end = await lanes.control.run(read_end, execution_id)
+            if end is not None and end.record.abort_reason == AbortReason.USER_INTERRUPT:
+                self._spawn_next(end.session, promoted_only=True)
+
+    async def resume(self, session: ChatSession) -> None:
+        """An item is no longer being edited: if it held the queue up after a clean end, the queue flows on."""
+        if await lanes.control.run(admission.is_idle_and_clean, session):
+            self._spawn_next(session, promoted_only=False)
+
     # Admission
 
     async def _owner(self, session_key: str, user_id: int) -> Owner:
         await self._worker.ready()
+        default_model = await lanes.control.run(catalog.default_model)
         if self._worker.draining:
             raise Conflict("The server is shutting down. Your message was not sent; send it again in a moment.")
-        default_model = await lanes.control.run(catalog.default_model)
         execution_id = str(uuid.uuid4())
         # Registered before the ledger knows it: a stop that comes while it is being admitted finds it.
         self._worker.registry.register(execution_id, session_key=session_key, user_id=user_id)
@@ -196,14 +208,17 @@ class Turns:
         runner.start(
             execution,
             functools.partial(self._answer, started, execution, turn),
-            functools.partial(self._settle, started, execution, turn, self._worker.id),
+            functools.partial(self._settle, execution, turn, self._worker.id),
             conf.limits(),
+            functools.partial(self._announce, execution, turn),
         )
         execution.signal.listen(lambda _: turn.stopping())  # after the runner's own listener, which closes connections
 
     async def _answer(self, started: Started, execution: Execution, turn: LiveTurn) -> str:
         briefing = await lanes.control.run(brief, started)
-        tools = toolbox() if briefing.tool_names is None else toolbox().only(briefing.tool_names)
+        tools = await lanes.control.run(toolbox)
+        if briefing.tool_names is not None:
+            tools = tools.only(briefing.tool_names)
         model_name = started.record.model
         answering = agent.Agent(
             model=await catalog.ready_model(model_name),
@@ -228,22 +243,21 @@ class Turns:
 
     # The end
 
-    async def _settle(
-        self, started: Started, execution: Execution, turn: LiveTurn, worker_id: uuid.UUID, outcome: Outcome
-    ) -> bool:
+    async def _settle(self, execution: Execution, turn: LiveTurn, worker_id: uuid.UUID, outcome: Outcome) -> End | None:
         turn.flush()
         turn.close()  # what is stored is what was told, whatever stuck work may still say
-        kept = partial(turn, worker_id)
-        end = await lanes.control.run(write_end, execution, outcome, worker_id, kept)
+        end = await lanes.control.run(write_end, execution, outcome, worker_id, partial(turn, worker_id))
         self._partials.forget(execution.id)
         self._live.pop(execution.id, None)
         self._worker.registry.unregister(execution.id)
+        return end
+
+    async def _announce(self, execution: Execution, turn: LiveTurn, end: End | None) -> None:
         if end is None:
             await self.announce_foreign([execution.id])
-            return False
-        self._publish_end(end, turn)
-        self._after(end, outcome)
-        return True
+        else:
+            self._publish_end(end, turn)
+            self._after(end)
 
     def _publish_end(self, end: End, turn: LiveTurn | None) -> None:
         key = end.session.key
@@ -258,13 +272,17 @@ class Turns:
         self.publish_session(end.session, end.queue_length, running=False)
         self._transcribe(message, end.session, end.queue_length)
 
-    def _after(self, end: End, outcome: Outcome) -> None:
-        interrupted = outcome.abort is not None and outcome.abort.reason is AbortReason.USER_INTERRUPT
-        if outcome.status is Status.COMPLETED or interrupted:
-            if end.queue_length:
-                self._worker.spawn(self._next(end.session, promoted_only=interrupted), name=f"next:{end.session.key}")
-            if end.first_turn and wants_title(end.record.model):
-                self._worker.spawn(self._title(end), name=f"title:{end.session.key}")
+    def _after(self, end: End) -> None:
+        """After a clean end the queue flows, or, with nothing in it, the title is written; else nothing by itself."""
+        promised = end.record.abort_reason == AbortReason.USER_INTERRUPT
+        clean = end.record.status == Status.COMPLETED
+        if end.queue_length and (clean or promised):
+            self._spawn_next(end.session, promoted_only=promised)
+        elif clean and end.first_turn and wants_title(end.record.model):
+            self._worker.spawn(self._title(end), name=f"title:{end.session.key}")
+
+    def _spawn_next(self, session: ChatSession, *, promoted_only: bool) -> None:
+        self._worker.spawn(self._next(session, promoted_only=promoted_only), name=f"next:{session.key}")
 
     async def _next(self, session: ChatSession, *, promoted_only: bool) -> None:
         try:
@@ -273,7 +291,7 @@ class Turns:
             started = await self._admit(owner, take)
         except Conflict:
             return  # shutting down: the queue stays as it is
-        except DatabaseError:
+        except lanes.FAILURES:
             logger.exception("The next message could not be taken; it stays in the queue.", extra={"action": "next"})
             return
         if started is not None:

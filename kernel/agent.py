@@ -8,13 +8,13 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kernel.clocks import Limits, ProviderClock
 from kernel.events import Event, Phase, Progress, StepFinished, TextDelta, ToolFinished, ToolStarted, Usage
 from kernel.llm import retry
-from kernel.llm.model import CallDelta, Delta, Finished, Model, ModelRequest
+from kernel.llm.model import CallDelta, Delta, Finished, Model, ModelError, ModelRequest
 from kernel.llm.text import Cleaner, storable
 from kernel.registry import Execution
 from kernel.toolrun import CallResult, parse_arguments, run_call
@@ -115,6 +115,7 @@ class _Call:
         self._final = final
         self._answer = _Answer()
         self._by_index: dict[int, _ToolCall] = {}
+        self._sent_tokens = 0
         self._cleaners = {"text": Cleaner(), "reasoning": Cleaner()}
 
     async def perform(self, messages: list[Message]) -> _Answer:
@@ -123,13 +124,20 @@ class _Call:
             messages=[{"role": "system", "content": self._agent.system(self._final)}, *messages],
             tools=[] if self._final else self._agent.tools.specs(),
         )
+        self._sent_tokens = _tokens(sum(len(str(message.get("content") or "")) for message in request.messages))
+        self._execution.pending = self._estimate()
         self._progress(Phase.WAITING)
-        counted: Usage | None = None
+        usage: Usage | None = None
         try:
-            counted = await self._read(request)
+            usage = await self._read(request)
+        except ModelError:
+            # Nothing had come: the provider refused, or was never reached.
+            usage = None if self._answer.chars else Usage()
+            raise
         finally:
-            self._answer.usage = counted or self._estimate(request)
+            self._answer.usage = self._estimate() if usage is None else usage
             self._execution.usage += self._answer.usage
+            self._execution.pending = Usage()
         self._complete_calls()
         return self._answer
 
@@ -165,14 +173,14 @@ class _Call:
     def _text(self, kind: str, text: str) -> None:
         if not text:
             return
-        self._answer.chars += len(text)
+        self._count(text)
         if kind == "text":
             self._answer.text.append(text)
         self._tell(TextDelta(step=self._step, kind=kind, text=text))
 
     def _on_call(self, delta: CallDelta) -> None:
         self._output_began()
-        self._answer.chars += len(delta.arguments)
+        self._count(delta.arguments)
         call = self._by_index.get(delta.index)
         if call is None:
             taken = {c.call_id for c in self._answer.calls}
@@ -183,6 +191,7 @@ class _Call:
         call.pieces.append(delta.arguments)
         if delta.name and not call.name:
             call.name = delta.name
+        if delta.name and not self._final:  # on the last step there are no tools: what is called all the same is not
             self._tell(ToolStarted(step=self._step, call_id=call.call_id, name=call.name, input=None))
 
     def _output_began(self) -> None:
@@ -207,12 +216,19 @@ class _Call:
         self._execution.phase = phase
         self._tell(Progress(phase=phase, step=self._step, max_steps=self._agent.max_steps, **more))
 
-    def _estimate(self, request: ModelRequest) -> Usage:
+    def _count(self, text: str) -> None:
+        self._answer.chars += len(text)
+        self._execution.pending = replace(self._execution.pending, output_tokens=_tokens(self._answer.chars))
+
+    def _estimate(self) -> Usage:
         """What was used, where the provider never said: it bills a request that was stopped half-way too."""
-        sent = sum(len(str(message.get("content") or "")) for message in request.messages)
-        tokens_in, tokens_out = -(-sent // CHARS_PER_TOKEN), -(-self._answer.chars // CHARS_PER_TOKEN)
-        cost = self._agent.price(tokens_in, tokens_out)
-        return Usage(input_tokens=tokens_in, output_tokens=tokens_out, cost_usd=cost, estimated=True)
+        tokens = self._sent_tokens, _tokens(self._answer.chars)
+        cost = self._agent.price(*tokens)
+        return Usage(input_tokens=tokens[0], output_tokens=tokens[1], cost_usd=cost, estimated=True)
+
+
+def _tokens(chars: int) -> int:
+    return -(-chars // CHARS_PER_TOKEN)
 
 
 async def _run_tools(

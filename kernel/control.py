@@ -6,6 +6,7 @@ read from the ledger afterwards, never assumed.
 
 import asyncio
 import logging
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,6 +25,8 @@ from kernel.worker import ThisWorker
 
 logger = logging.getLogger(__name__)
 
+# An order that is not in the ledger by then has failed for its asker; what is ours was struck before.
+ORDER_S = 5.0
 # How long an answer waits for the owners, and how often it looks into the ledger for those of other processes.
 CONFIRM_S = 1.0
 LOOK_S = 0.05
@@ -86,11 +89,16 @@ class HoldOrder:
 
 @dataclass(kw_only=True)
 class Ordered:
-    """An order that was given: what it struck here, what was live and in which channel its owner is, the hold."""
+    """An order that was given.
+
+    `struck` is what it aborted here; `ids` what was live in the ledger, with their owners' `channels`; `finished` what
+    it named that had ended before.
+    """
 
     struck: list[Execution]
     ids: list[str] = field(default_factory=list)
     channels: dict[str, str] = field(default_factory=dict)
+    finished: set[str] = field(default_factory=set)
     hold: Hold | None = None
     failed: bool = False
 
@@ -116,8 +124,9 @@ async def order(
     """
     struck = _merge(struck, strike(worker, target, intent))
     try:
-        ordered = await lanes.control.run(_write_order, target, intent, hold, alone, {e.id for e in struck})
-    except DatabaseError:
+        async with asyncio.timeout(ORDER_S):
+            ordered = await lanes.control.run(_write_order, target, intent, hold, alone, {e.id for e in struck})
+    except (*lanes.FAILURES, TimeoutError):
         logger.exception("An order to stop could not be written.", extra={"action": "stop"})
         return Ordered(struck=struck, failed=True)
     ordered.struck = _merge(struck, strike(worker, target, intent))
@@ -130,10 +139,11 @@ async def confirm(worker: ThisWorker, ordered: Ordered, *, active: Q, wait_s: fl
         if ordered.failed:
             raise DatabaseError("the order was not written")
         await _confirmed(worker, ordered, wait_s)
-        return await lanes.control.run(_count, {*ordered.ids, *(e.id for e in ordered.struck)}, active)
-    except DatabaseError:
+        return await lanes.control.run(_count, ordered, active)
+    except lanes.FAILURES:
         logger.exception("A stop could not be confirmed from the ledger.", extra={"action": "stop"})
-        return Counts(unconfirmed=len(ordered.struck), active=len(worker.registry), failed=True)
+        live = [execution for execution in ordered.struck if not execution.ended.is_set()]
+        return Counts(unconfirmed=len(ordered.struck), active=len(live), failed=True)
 
 
 async def hint(worker: ThisWorker, execution_id: str) -> None:
@@ -154,11 +164,19 @@ def release(hold_id: str | None, by: str, source: str = "web") -> int:
     with transaction.atomic():
         holds = Hold.objects.active().select_for_update()
         if hold_id is not None:
-            holds = holds.filter(pk=hold_id)
+            holds = holds.filter(pk=hold_id) if _is_uuid(hold_id) else holds.none()
         released = list(holds)
         for hold in released:
             AuditEntry.objects.write(Verb.RELEASE, by=by, source=source, target=f"hold {hold.pk}", reason=hold.reason)
         return Hold.objects.filter(pk__in=[hold.pk for hold in released]).update(released_at=Now(), released_by=by)
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        uuid.UUID(text)
+    except ValueError:
+        return False
+    return True
 
 
 def strike(worker: ThisWorker, target: Target, intent: Intent) -> list[Execution]:
@@ -252,9 +270,12 @@ async def _ended_elsewhere(worker: ThisWorker, channels: dict[str, str]) -> None
             hint.cancel()
 
 
-def _count(ids: set[str], active: Q) -> Counts:
+def _count(ordered: Ordered, active: Q) -> Counts:
+    ids = {*ordered.ids, *(execution.id for execution in ordered.struck)}
     ends = ExecutionRecord.objects.filter(pk__in=ids).values_list("status", flat=True)
-    counts = Counts(active=ExecutionRecord.objects.stoppable().filter(active).count())
+    counts = Counts(
+        already_finished=len(ordered.finished - ids), active=ExecutionRecord.objects.stoppable().filter(active).count()
+    )
     for status in ends:
         match status:
             case ExecutionStatus.ABORTED:

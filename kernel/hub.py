@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
 
-import orjson
+from kernel.json import dumps, loads
 
 
 class Frame:
@@ -20,13 +20,13 @@ class Frame:
     @classmethod
     def of_text(cls, text: str) -> "Frame":
         """A frame that comes as JSON already, from another worker."""
-        frame = cls(orjson.loads(text))
+        frame = cls(loads(text))
         frame.text = text
         return frame
 
     @cached_property
     def text(self) -> str:
-        return orjson.dumps(self.data).decode()
+        return dumps(self.data)
 
 
 Deliver = Callable[[Frame], None]

@@ -14,6 +14,9 @@ from typing import ParamSpec, TypeVar
 
 from django.db import DatabaseError, InterfaceError, connections
 
+# What the database raises when it does not answer; InterfaceError is not a DatabaseError.
+FAILURES = (DatabaseError, InterfaceError)
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -48,7 +51,7 @@ class Lane:
 def _guarded(function: Callable[[], T]) -> T:
     try:
         return function()
-    except (DatabaseError, InterfaceError):
+    except FAILURES:
         # A connection that broke is replaced before the next use; one that works is kept.
         for connection in connections.all(initialized_only=True):
             connection.close_if_unusable_or_obsolete()

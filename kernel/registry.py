@@ -19,8 +19,8 @@ class Execution:
     """One live execution, and what is known of it so far.
 
     `id` is the ledger's; `kind` is `turn`, `title` or `drill`. `ended` is set when the terminal row is committed and
-    the provider's connection is closed: the meaning of *confirmed*. `started_s` and `first_output_s` are of the
-    monotonic clock.
+    the provider's connection is closed: the meaning of *confirmed*. `usage` is of finished model calls, `pending` an
+    estimate of the one that runs. `started_s` and `first_output_s` are of the monotonic clock.
     """
 
     id: str
@@ -35,6 +35,7 @@ class Execution:
     phase: Phase = Phase.STARTING
     steps: int = 0
     usage: Usage = field(default_factory=Usage)
+    pending: Usage = field(default_factory=Usage)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     keeper: asyncio.Task[object] | None = None
 

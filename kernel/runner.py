@@ -57,18 +57,22 @@ class Outcome:
     stuck: bool = False
 
 
-# Writes the end; returns False if the execution is not this process's any more.
-Settle = Callable[[Outcome], Awaitable[bool]]
+# Writes the end; returns something true, or nothing if the execution is not this process's any more.
+Settle = Callable[[Outcome], Awaitable[Any]]
+# Tells of the end once it is written, with what `Settle` returned. The end stands whether it can be told or not.
+Announce = Callable[[Any], Awaitable[None]]
 
 
-def start(execution: Execution, work: Work, settle: Settle, limits: Limits) -> None:
+def start(execution: Execution, work: Work, settle: Settle, limits: Limits, announce: Announce | None = None) -> None:
     """Start the execution's two tasks. The keeper belongs to the execution and is never handed out."""
     context = contextvars.copy_context()
     context.run(CURRENT.set, execution.book)
     work_task = asyncio.create_task(_body(execution, work), name=f"work:{execution.id}", context=context)
     strike = _Strike(execution, work_task)
     execution.keeper = asyncio.create_task(
-        _keep(execution, work_task, strike, settle, limits), name=f"keeper:{execution.id}", context=context
+        _keep(execution, work_task, strike, _End(settle, announce), limits),
+        name=f"keeper:{execution.id}",
+        context=context,
     )
 
 
@@ -83,16 +87,14 @@ async def _body(execution: Execution, work: Work) -> Any:
         execution.controller.finish()  # an abort that comes after a failure is as late as one after a success
 
 
-async def _keep(
-    execution: Execution, work: asyncio.Task[Any], strike: "_Strike", settle: Settle, limits: Limits
-) -> None:
+async def _keep(execution: Execution, work: asyncio.Task[Any], strike: "_Strike", end: "_End", limits: Limits) -> None:
     total = Clock(execution.controller, TimeoutKind.TOTAL, limits.total_s)
     total.start()
     try:
         outcome, foreign = await to_the_end(_await_end(execution, work, strike))
     finally:
         total.stop()
-    _, cancelled = await to_the_end(_settle_until_written(execution, settle, outcome))
+    _, cancelled = await to_the_end(end.write(execution, outcome))
     execution.ended.set()
     if foreign or cancelled:
         raise asyncio.CancelledError
@@ -175,21 +177,35 @@ def describe(failure: BaseException) -> str:
     return f"Something failed on our side ({type(failure).__name__}). Send the message again; the log has the details."
 
 
-async def _settle_until_written(execution: Execution, settle: Settle, outcome: Outcome) -> None:
-    attempt = 0
-    while True:
-        try:
-            written = await settle(outcome)
-        except Exception:  # the runner is the one place that must outlive every failure
-            delay_s = SETTLE_RETRY_S[min(attempt, len(SETTLE_RETRY_S) - 1)]
-            attempt += 1
-            logger.exception(
-                "The end of an execution could not be written; trying again in %s s.",
-                delay_s,
-                extra={"action": "settle", "execution_id": execution.id},
-            )
-            await asyncio.sleep(delay_s)
-        else:
-            if not written:
-                logger.warning("An execution had been settled by somebody else.", extra={"execution_id": execution.id})
+@dataclass(frozen=True, slots=True)
+class _End:
+    """First the truth, then the news."""
+
+    settle: Settle
+    announce: Announce | None
+
+    async def write(self, execution: Execution, outcome: Outcome) -> None:
+        written = await self._until_written(execution, outcome)
+        if not written:
+            logger.warning("An execution had been settled by somebody else.", extra={"execution_id": execution.id})
+        if self.announce is None:
             return
+        try:
+            await self.announce(written)
+        except Exception:
+            logger.exception("An end could not be told.", extra={"action": "tell", "execution_id": execution.id})
+
+    async def _until_written(self, execution: Execution, outcome: Outcome) -> Any:
+        attempt = 0
+        while True:
+            try:
+                return await self.settle(outcome)
+            except Exception:  # the runner is the one place that must outlive every failure
+                delay_s = SETTLE_RETRY_S[min(attempt, len(SETTLE_RETRY_S) - 1)]
+                attempt += 1
+                logger.exception(
+                    "The end of an execution could not be written; trying again in %s s.",
+                    delay_s,
+                    extra={"action": "settle", "execution_id": execution.id},
+                )
+                await asyncio.sleep(delay_s)

@@ -28,7 +28,11 @@ SIGNAL = "signal"
 
 
 class ToolDefinitionError(Exception):
-    """A tool cannot be used as it is defined."""
+    """A tool cannot be used as it is defined. `message` tells whoever can mend it."""
+
+    @property
+    def message(self) -> str:
+        return f"{self} Correct the tool or the setting STUDIO_TOOLS, and restart the server."
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -18,7 +18,6 @@ from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any
 
-from django.db import DatabaseError
 from django.db.models.functions import Now
 from django.dispatch import Signal
 
@@ -60,7 +59,7 @@ class ThisWorker:
             self._started = self.spawn(self._start(), "worker:start")
         try:
             await asyncio.shield(self._started)
-        except DatabaseError:
+        except lanes.FAILURES:
             self._started = None  # the next caller tries again
             raise
         return self
@@ -87,14 +86,15 @@ class ThisWorker:
 
     async def close(self) -> None:
         """Drain, end the own tasks, and give the lease back."""
-        await self.drain()
+        if not self.draining:
+            await self.drain()
         if self._lease is not None:
             self._lease.cancel()
         for task in list(self._tasks):
             if task is not asyncio.current_task():
                 task.cancel()
         if self._started is not None:
-            with contextlib.suppress(DatabaseError):  # the lease runs out by itself
+            with contextlib.suppress(*lanes.FAILURES):  # the lease runs out by itself
                 await lanes.control.run(_leave, self.id)
             self._started = None
 
@@ -120,7 +120,7 @@ class ThisWorker:
                 if not kept:
                     await self._rejoin()
                 self._hold_lease(asked_s)
-            except DatabaseError:
+            except lanes.FAILURES:
                 logger.exception("The lease could not be renewed; trying again.", extra={"action": "beat"})
 
     def _hold_lease(self, asked_s: float) -> None:
@@ -151,7 +151,7 @@ class ThisWorker:
                     orphans_due_s = time.monotonic() + min(1.0, conf.lease_s() / BEATS_PER_LEASE)
                     await self.recover()
                 self.polled_s = time.monotonic()
-            except DatabaseError:
+            except lanes.FAILURES:
                 logger.exception("The poll could not read the ledger; trying again.", extra={"action": "poll"})
             for look in on_poll:
                 look(self)

@@ -7,6 +7,7 @@ stop strikes what this process owns while it is still being read, so that nothin
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,15 +27,18 @@ from kernel.worker import this_worker
 from studio import protocol
 from studio.access import origin_allowed
 from studio.commands.dispatch import perform
+from studio.commands.permissions import known_permissions
 from studio.commands.visit import Visit
 from studio.lifecycle import SHUTDOWN_TOPIC
+from studio.logins import login_topic
 from studio.outbox import Outbox
 from studio.protocol import AnyCommand, FrameError, Panic, StopSession
 from studio.subscriptions import Subscriptions
 
 logger = logging.getLogger(__name__)
 
-INBOX_MAX = 1000
+# Characters that may wait in line; the number of frames is bounded by their rate.
+INBOX_MAX_CHARS = 16 * 1024 * 1024
 # More than this many frames in `RATE_WINDOW_S` close the socket; stops and panics are not counted.
 RATE_WINDOW_S = 10.0
 RATE_MAX = 2000
@@ -42,17 +46,13 @@ RATE_MAX = 2000
 GOING_AWAY, TOO_BIG, OUR_FAULT, OVERLOADED, NOT_LOGGED_IN, TOO_FAST = 1001, 1009, 1011, 1013, 4401, 4429
 
 
-def login_topic(session_id: str) -> str:
-    """Where the sockets of one login hear that it has ended."""
-    return f"login:{session_id}"
-
-
 @dataclass(frozen=True, slots=True)
 class Received:
     """One frame in line, and the executions that it struck while it was read."""
 
     frame: AnyCommand | FrameError
-    struck: list[Execution]
+    size: int
+    struck: Sequence[Execution] = ()
 
 
 class StudioConsumer(AsyncConsumer):
@@ -76,11 +76,13 @@ class StudioConsumer(AsyncConsumer):
             raise StopConsumer
         worker = this_worker()
         self._outbox = Outbox(self.send, lambda: self._close(OVERLOADED))
-        self._inbox: asyncio.Queue[Received | None] = asyncio.Queue(INBOX_MAX)
+        self._inbox: asyncio.Queue[Received | None] = asyncio.Queue()
+        self._inbox_chars = 0
         self._closing = False
         self._frames, self._window_s = 0, time.monotonic()
+        person = Person(id=user.pk, name=user.get_username())
         self._visit = Visit(
-            person=Person(id=user.pk, name=user.get_username()),
+            person=await known_permissions(person),
             worker=worker,
             turns=turns_of(worker),
             outbox=self._outbox,
@@ -93,7 +95,8 @@ class StudioConsumer(AsyncConsumer):
         worker.spawn(self._serve(self._visit), f"socket:{id(self):x}")
 
     async def websocket_receive(self, message: dict[str, Any]) -> None:
-        if self._visit is None or self._closing:
+        visit = self._visit
+        if visit is None or self._closing:
             return
         text = message.get("text")
         size = len(text or message.get("bytes") or "")
@@ -104,16 +107,16 @@ class StudioConsumer(AsyncConsumer):
             frame: AnyCommand | FrameError = protocol.parse(text)
         except FrameError as error:
             frame = error
-        struck: list[Execution] = []
-        if isinstance(frame, StopSession):
-            struck = self._strike(self._visit, frame)
-        elif not isinstance(frame, Panic) and self._too_fast():
+        if isinstance(frame, StopSession | Panic):  # never refused, whatever else is in line
+            struck = self._strike(visit, frame) if isinstance(frame, StopSession) else []
+            self._inbox.put_nowait(Received(frame, size, struck))
+        elif self._too_fast():
             self._close(TOO_FAST)
-            return
-        try:
-            self._inbox.put_nowait(Received(frame, struck))
-        except asyncio.QueueFull:
+        elif self._inbox_chars > INBOX_MAX_CHARS:
             self._close(OVERLOADED)
+        else:
+            self._inbox_chars += size
+            self._inbox.put_nowait(Received(frame, size))
 
     async def websocket_disconnect(self, _message: dict[str, Any]) -> None:
         self._leave()
@@ -130,6 +133,7 @@ class StudioConsumer(AsyncConsumer):
     async def _serve(self, visit: Visit) -> None:
         """Serve the frames in the order in which they came; what was received before the end is still served."""
         while (received := await self._inbox.get()) is not None:
+            self._inbox_chars = max(0, self._inbox_chars - received.size)
             if isinstance(received.frame, FrameError):
                 self._outbox.put_data(protocol.error_frame(received.frame))
             else:
@@ -178,7 +182,9 @@ class StudioConsumer(AsyncConsumer):
         visit, self._visit = getattr(self, "_visit", None), None
         if visit is None:
             return
-        visit.subscriptions.leave_all()
+        visit.subscriptions.close()
+        if not visit.gone.done():
+            visit.gone.set_result(None)
         for topic in self._topics:
             hub.unsubscribe(topic, self._on_news)
         if not self._closing:

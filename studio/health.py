@@ -2,7 +2,7 @@
 
 import time
 
-from django.db import DatabaseError, connection
+from django.db import connection
 from django.http import HttpRequest, JsonResponse
 
 from kernel import conf, lanes
@@ -27,7 +27,7 @@ async def readyz(_request: HttpRequest) -> JsonResponse:
 async def _database() -> str:
     try:
         await lanes.control.run(_ask_database)
-    except DatabaseError as error:
+    except lanes.FAILURES as error:
         return f"the database does not answer ({type(error).__name__})"
     return ""
 

@@ -14,6 +14,7 @@ from kernel import lanes
 from kernel.hub import Hub, hub
 from kernel.llm import catalog, litellm_model
 from kernel.worker import ThisWorker, this_worker
+from studio import logins
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ class Lifecycle:
         if self._started is not worker:
             self._started = worker
             chat_lifecycle.attach(worker)
+            logins.watch(asyncio.get_running_loop())
             worker.spawn(_warm(worker), "warm")
 
     async def end(self) -> None:

@@ -9,9 +9,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import orjson
-
 from kernel.hub import Frame
+from kernel.json import dumps
 
 OUTBOX_MAX_FRAMES = 4000
 OUTBOX_MAX_CHARS = 32 * 1024 * 1024
@@ -36,7 +35,7 @@ class Outbox:
 
     def put_data(self, data: dict[str, Any]) -> None:
         """A frame for this socket alone."""
-        self._put(orjson.dumps(data).decode())
+        self._put(dumps(data))
 
     def end(self, code: int) -> None:
         """Take nothing more; send what waits, then close the socket with `code`."""

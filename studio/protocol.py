@@ -59,7 +59,8 @@ class StopSession(Command):
 
 
 class Scope(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True)
+    # A misspelt scope must not become a panic for everyone.
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
 
     user: Annotated[str, Field(min_length=1, max_length=150)] | None = None
     model: ModelName | None = None

@@ -193,7 +193,9 @@ STUDIO_TRANSCRIPT_DIR = Path(env.text("STUDIO_TRANSCRIPT_DIR", str(VAR_DIR / "tr
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "formatters": {
+        "line": {"()": "studio.logs.LineFormatter", "format": "{asctime} {levelname} {name}: {message}", "style": "{"}
+    },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "stream": sys.stderr}},
     "root": {"handlers": ["stderr"], "level": "WARNING"},
     "loggers": {

@@ -10,6 +10,8 @@ from typing import Any
 
 from kernel.hub import Frame, Hub
 
+# What a running turn is told in.
+PIECES = {"studio_chat_progress", "studio_chat_delta", "studio_chat_tool"}
 # Ends that a subscription remembers; an event that comes after so many later ends is beyond all delay.
 ENDED_MAX = 64
 
@@ -22,6 +24,7 @@ class Subscription:
         self._put = put
         self._waiting: list[Frame] | None = []
         self._ended: deque[str] = deque(maxlen=ENDED_MAX)
+        self._held: dict[str, Any] | None = None
 
     def deliver(self, frame: Frame) -> None:
         if self._waiting is None:
@@ -32,13 +35,18 @@ class Subscription:
     def open(self, active: dict[str, Any] | None) -> None:
         """The snapshot has been sent; `active` is its running turn. Send what it does not hold."""
         waiting, self._waiting = self._waiting or [], None
+        self._held = active
         for frame in waiting:
-            if not _is_held(frame.data, active):
+            # Of a turn that has ended meanwhile only its end is news: the pieces are in the settled message.
+            if _is_of(frame.data, active) or frame.data["type"] not in PIECES:
                 self._pass(frame)
 
     def _pass(self, frame: Frame) -> None:
-        """A result is the last event of its execution, and comes once: it may be told by several workers."""
+        """Once and in order: what the snapshot holds is no news, nor is what comes after a result."""
         execution_id = frame.data.get("executionId")
+        seq = frame.data.get("seq")
+        if self._held is not None and seq is not None and _is_of(frame.data, self._held) and seq <= self._held["seq"]:
+            return
         if execution_id is not None:
             if execution_id in self._ended:
                 return
@@ -47,15 +55,8 @@ class Subscription:
         self._put(frame)
 
 
-def _is_held(event: dict[str, Any], active: dict[str, Any] | None) -> bool:
-    """Whether the snapshot already shows what the event tells."""
-    seq = event.get("seq")
-    if seq is None:
-        return False
-    if active is not None and event["executionId"] == active["executionId"]:
-        return bool(seq <= active["seq"])
-    # Of a turn that has ended only its end is news: the pieces are in the settled message.
-    return event["type"] not in ("studio_chat_message", "studio_chat_result")
+def _is_of(event: dict[str, Any], active: dict[str, Any] | None) -> bool:
+    return active is not None and event.get("executionId") == active["executionId"]
 
 
 class Subscriptions:
@@ -65,12 +66,15 @@ class Subscriptions:
         self._hub = hub
         self._put = put
         self._by_key: dict[str, Subscription] = {}
+        self._closed = False
 
     def join(self, session_key: str, topic: str) -> Subscription:
         """Follow the session anew; its frames wait until the subscription is opened."""
         self.leave(session_key)
-        subscription = self._by_key[session_key] = Subscription(topic, self._put)
-        self._hub.subscribe(topic, subscription.deliver)
+        subscription = Subscription(topic, self._put)
+        if not self._closed:  # a frame may still be served when its socket has gone
+            self._by_key[session_key] = subscription
+            self._hub.subscribe(topic, subscription.deliver)
         return subscription
 
     def follows(self, session_key: str, topic: str) -> bool:
@@ -86,6 +90,8 @@ class Subscriptions:
         if subscription is not None:
             self._hub.unsubscribe(subscription.topic, subscription.deliver)
 
-    def leave_all(self) -> None:
+    def close(self) -> None:
+        """Follow nothing any more."""
+        self._closed = True
         for session_key in list(self._by_key):
             self.leave(session_key)

@@ -1,7 +1,8 @@
 """Which models there are, and which one answers when nobody chose.
 
 First what `STUDIO_MODEL` says, else the first provider whose key is in the environment, else an Ollama on this machine,
-else the small local model if it is installed, else the scripted demo. People choose among `available_models()` only.
+else the small local model if it is installed, else the scripted demo. The page offers
+`available_models()`; a program may name any model that litellm knows.
 The first call may look for an Ollama, for `PROBE_S` at most: make it in a thread, not on the event loop.
 """
 
@@ -63,11 +64,6 @@ def available_models() -> list[ModelChoice]:
     names += [demo.NAME]
     first, *others = dict.fromkeys(names)
     return [_choice(first, default=True), *map(_choice, others)]
-
-
-def is_offered(name: str) -> bool:
-    """Whether a person may choose the model `name`."""
-    return any(choice.id == name for choice in available_models())
 
 
 def model_named(name: str) -> Model:

@@ -5,7 +5,6 @@ import logging
 from dataclasses import replace
 
 from django.contrib.auth import get_user_model
-from django.db import DatabaseError
 
 from chat.stopping import Person
 from kernel import lanes
@@ -18,13 +17,18 @@ PERMISSION_S = 0.5
 
 
 async def with_permissions(visit: Visit) -> Person:
-    """The person with the permissions of now; if the database does not answer, with those that were last known."""
+    """The visitor with the permissions of now; if the database does not answer, with those that were last known."""
+    return await known_permissions(visit.person)
+
+
+async def known_permissions(person: Person) -> Person:
+    """The same, of a person."""
     try:
         async with asyncio.timeout(PERMISSION_S):
-            return await lanes.control.run(_permissions, visit.person)
-    except (DatabaseError, TimeoutError):
+            return await lanes.control.run(_permissions, person)
+    except (*lanes.FAILURES, TimeoutError):
         logger.warning("A person's permissions could not be read in time; the last known ones count.")
-        return visit.person
+        return person
 
 
 def _permissions(person: Person) -> Person:

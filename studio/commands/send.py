@@ -41,13 +41,18 @@ def _on_sent(visit: Visit, command: Send, admitted: Started | Queued | Repeated)
             visit.reply(command, {**key, "queued": True, "queueId": str(admitted.item.pk)})
         case Queued():
             later(visit, command, _interrupted(visit, command, admitted.item, key))
+        case Repeated(message=None, item=QueuedMessage(promoted=True) as item):
+            later(visit, command, _interrupted(visit, command, item, key))
         case Repeated(message=None):
             assert admitted.item is not None  # one of the two was found
             visit.reply(command, {**key, "queued": True, "queueId": str(admitted.item.pk)})
         case Repeated():
             assert admitted.message is not None  # the case above
-            ids = {"messageId": str(admitted.message.pk), "executionId": str(admitted.message.execution_id)}
-            visit.reply(command, {**key, "queued": False, **ids})
+            message = admitted.message
+            told: Fields = {"messageId": str(message.pk), "executionId": str(message.execution_id)}
+            if message.queued_as is not None and message.interrupted_previous:
+                told["interrupted"] = True
+            visit.reply(command, {**key, "queued": False, **told})
 
 
 async def _interrupted(visit: Visit, command: Send | SendNow, item: QueuedMessage, fields: Fields) -> None:

@@ -1,9 +1,11 @@
 """Reading and changing sessions: subscribe, the queue, the list, rename, delete, options."""
 
+import asyncio
+import functools
 
 from chat import objects, queue, sessions, stopping
 from chat.admission import CONTEXT_MAX_BYTES, QUEUE_MAX, TEXT_MAX_BYTES, own_session, state_of
-from chat.errors import Conflict
+from chat.errors import ChatError, Conflict
 from chat.live import Live, LiveTurn, session_topic
 from chat.models import AgentRole, ChatSession, QueuedMessage
 from chat.sessions import Snapshot
@@ -84,6 +86,40 @@ async def change_queue(visit: Visit, command: QueueEdit | QueueRemove | QueueMov
     visit.reply(command, {"sessionKey": command.sessionKey, "queue": objects.queue(rows)})
     _, running = await lanes.control.run(state_of, session)
     visit.turns.publish_queue(session, rows, running=running)
+    await _mind_editing(visit, command, session)
+
+
+async def _mind_editing(
+    visit: Visit, command: QueueEdit | QueueRemove | QueueMove | QueueHold, session: ChatSession
+) -> None:
+    """An item in the hand of this socket keeps the queue from flowing, until it is let go, or the socket is."""
+    item = (command.sessionKey, command.queueId)
+    if isinstance(command, QueueHold) and command.editing:
+        visit.editing.add(item)
+        visit.worker.spawn(_let_go_later(visit, command, session), f"editing:{command.queueId}")
+    elif item in visit.editing:
+        visit.editing.discard(item)
+        await visit.turns.resume(session)
+
+
+async def _let_go_later(visit: Visit, command: QueueHold, session: ChatSession) -> None:
+    await asyncio.wait({visit.gone}, timeout=QueuedMessage.EDITING.total_seconds())
+    if (command.sessionKey, command.queueId) not in visit.editing:
+        return
+    try:
+        await _let_go(visit, command, session)
+    except ChatError:
+        return  # the item has been sent or removed meanwhile
+
+
+async def _let_go(visit: Visit, command: QueueHold, session: ChatSession) -> None:
+    """Let the item go as its owner would have."""
+    visit.editing.discard((command.sessionKey, command.queueId))
+    let_go = functools.partial(queue.set_editing, command.sessionKey, visit.person.id, command.queueId, editing=False)
+    session, rows = await lanes.control.run(let_go)
+    _, running = await lanes.control.run(state_of, session)
+    visit.turns.publish_queue(session, rows, running=running)
+    await visit.turns.resume(session)
 
 
 def _queue_change(

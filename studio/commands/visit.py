@@ -1,8 +1,9 @@
 """One open socket, who sits at it, and how its commands are answered."""
 
+import asyncio
 import logging
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from chat.errors import ChatError
@@ -24,13 +25,18 @@ Fields = dict[str, Any]
 
 @dataclass(kw_only=True)
 class Visit:
-    """One open socket and who sits at it."""
+    """One open socket and who sits at it.
+
+    `editing` is the queue items (session key, id) that are in its hand; `gone` is done when it has left.
+    """
 
     person: Person
     worker: ThisWorker
     turns: Turns
     outbox: Outbox
     subscriptions: Subscriptions
+    editing: set[tuple[str, str]] = field(default_factory=set)
+    gone: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def reply(self, command: AnyCommand, fields: Fields) -> None:
         self.outbox.put_data(protocol.reply(command.type, command.requestId, fields))

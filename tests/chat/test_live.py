@@ -162,12 +162,13 @@ async def test_a_tool_is_told_from_its_begin_to_its_end(reader: Reader) -> None:
 
 async def test_progress_tells_the_phase_and_only_what_there_is(reader: Reader) -> None:
     reader.turn.execution.usage = Usage(output_tokens=10)
+    reader.turn.execution.pending = Usage(output_tokens=2)
     reader.turn.tell(Progress(phase=Phase.RETRYING, step=2, max_steps=8, attempt=3, retry_in_ms=1500))
     [progress] = reader.of("progress")
     assert (progress["phase"], progress["step"], progress["maxSteps"]) == ("retrying", 2, 8)
     assert (progress["attempt"], progress["retryInMs"]) == (3, 1500)
     assert "tool" not in progress
-    assert progress["outputTokens"] == 10 + len("first") // live.CHARS_PER_TOKEN
+    assert progress["outputTokens"] == 12
     assert progress["elapsedMs"] >= 0
 
 
