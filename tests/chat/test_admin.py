@@ -1,5 +1,6 @@
 """Conversations in the admin: roles are edited, what was said is read by those with the right, and aborts tell."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from chat.models import AgentRole, ChatMessage, ChatSession, QueuedMessage
-from kernel import orders
+from kernel import lanes, orders
 from kernel.control import Target
 from kernel.models import Hold
 from tests.kernel.rows import make_execution
@@ -29,6 +30,13 @@ def browser(*permissions: str, superuser: bool = False) -> Client:
     client = Client(headers={"X-Forwarded-Proto": "https"})
     client.force_login(user)
     return client
+
+
+@pytest.fixture(autouse=True)
+def lane(transactional_db: None) -> Iterator[None]:
+    """Nothing is left in the lane afterwards."""
+    yield
+    lanes.control.close()
 
 
 @pytest.fixture

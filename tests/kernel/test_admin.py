@@ -1,6 +1,7 @@
 """The ledger in the admin: who may see it and order, what an order tells, and that nothing can be edited."""
 
 import uuid
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from kernel import control
+from kernel import control, lanes
 from kernel.audit import AuditEntry
 from kernel.models import AbortedRun, ExecutionRecord, Hold, Worker
 from tests.kernel.rows import COMPLETED, make_execution, make_worker
@@ -40,9 +41,11 @@ def op() -> Client:
 
 
 @pytest.fixture(autouse=True)
-def short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The owners of these tests are rows: no answer of theirs is missed."""
+def short_wait(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The owners of these tests are rows: no answer of theirs is missed. Nothing is left in the lane afterwards."""
     monkeypatch.setattr(control, "CONFIRM_S", 0.05)
+    yield
+    lanes.control.close()
 
 
 def lost_execution(**fields: Any) -> ExecutionRecord:
