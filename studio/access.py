@@ -1,6 +1,6 @@
 """Who may open the WebSocket: the page's own origin, and people who are logged in."""
 
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from django.conf import settings
 from django.http.request import split_domain_port, validate_host
@@ -22,10 +22,14 @@ def origin_allowed(headers: dict[bytes, bytes], scheme: str) -> bool:
         return True
     if origin in (trusted.lower() for trusted in settings.CSRF_TRUSTED_ORIGINS if "*" not in trusted):
         return True
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return False
     page_scheme = "https" if scheme == "wss" or _behind_tls(headers) else "http"
-    if _same(origin, page_scheme, host):
+    if _same(parts, page_scheme, host):
         return True
-    return any(_matches(origin, trusted) for trusted in settings.CSRF_TRUSTED_ORIGINS if "*" in trusted)
+    return any(_matches(parts, trusted) for trusted in settings.CSRF_TRUSTED_ORIGINS if "*" in trusted)
 
 
 def _behind_tls(headers: dict[bytes, bytes]) -> bool:
@@ -34,8 +38,7 @@ def _behind_tls(headers: dict[bytes, bytes]) -> bool:
     return headers.get(header, b"").decode("latin-1").split(",")[0].strip() == value
 
 
-def _same(origin: str, scheme: str, host: str) -> bool:
-    parts = urlsplit(origin)
+def _same(parts: SplitResult, scheme: str, host: str) -> bool:
     default = DEFAULT_PORTS[scheme]
     return parts.scheme == scheme and _with_port(parts.netloc, default) == _with_port(host, default)
 
@@ -45,8 +48,7 @@ def _with_port(host: str, default: str) -> str:
     return host if has_port else f"{host}:{default}"
 
 
-def _matches(origin: str, trusted: str) -> bool:
+def _matches(parts: SplitResult, trusted: str) -> bool:
     """A trusted origin with a wildcard, as Django reads it: `https://*.example.org`."""
     scheme, _, pattern = trusted.partition("://")
-    parts = urlsplit(origin)
     return parts.scheme == scheme and parts.netloc.endswith(pattern.removeprefix("*"))

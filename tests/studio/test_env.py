@@ -1,0 +1,66 @@
+"""The environment is read into typed values, and an error names the variable."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from studio import env
+
+NAME = "STUDIO_TEST_VARIABLE"
+
+
+def options(name: str) -> str:
+    return env.choice(name, ("continue", "abort"))
+
+
+@pytest.mark.parametrize(
+    ("read", "value", "parsed"),
+    [
+        (env.text, " a b ", "a b"),
+        (env.text, None, ""),
+        (env.flag, "1", True),
+        (env.flag, "TRUE", True),
+        (env.flag, "off", False),
+        (env.flag, "0", False),
+        (env.flag, " ", False),
+        (env.flag, None, False),
+        (lambda name: env.flag(name, default=True), None, True),
+        (lambda name: env.flag(name, default=True), "no", False),
+        (lambda name: env.seconds(name, 5), None, 5.0),
+        (lambda name: env.seconds(name, 5), "0.25", 0.25),
+        (lambda name: env.count(name, 8), None, 8),
+        (lambda name: env.count(name, 8), "3", 3),
+        (options, None, "continue"),
+        (options, "abort", "abort"),
+        (env.items, "a, b,,c ", ["a", "b", "c"]),
+        (env.items, None, []),
+    ],
+)
+def test_a_value_is_read(
+    read: Callable[[str], Any], value: str | None, parsed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(NAME, raising=False)
+    if value is not None:
+        monkeypatch.setenv(NAME, value)
+    assert read(NAME) == parsed
+
+
+@pytest.mark.parametrize(
+    ("read", "value"),
+    [
+        (env.flag, "maybe"),
+        (env.flag, "2"),
+        *((lambda name: env.seconds(name, 5), value) for value in ("soon", "0", "-1", "inf", "nan", "1e9", "5s")),
+        *((lambda name: env.count(name, 8), value) for value in ("many", "0", "-1", "1.5", "²")),
+        (options, "never"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_its_name(
+    read: Callable[[str], Any], value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(NAME, value)
+    with pytest.raises(ImproperlyConfigured, match=NAME) as caught:
+        read(NAME)
+    assert repr(value) in str(caught.value)
