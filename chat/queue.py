@@ -101,7 +101,7 @@ def queued(*, session_key: str | None = None, user_id: int | None = None, model:
 
 def withdraw_promises(rows: QueuedQuerySet) -> None:
     """A stop or a panic came after a Send now: nothing of these is sent by itself any more."""
-    promised = list(rows.filter(promoted=True).values_list("pk", flat=True))
+    promised = rows.filter(promoted=True).values("pk")
     QueuedMessage.objects.filter(pk__in=promised).update(promoted=False)
 
 

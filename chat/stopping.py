@@ -1,38 +1,20 @@
 """Stop and panic as people say them: the kernel's orders, and what they mean for the queue."""
 
-import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.db.models import Q
 
-from chat import admission
 from chat.errors import Invalid, NotFound
 from chat.models import ChatSession
+from chat.people import Person, with_permissions
 from chat.queue import queued
 from kernel import control, lanes
 from kernel.abort import AbortReason
 from kernel.control import Counts, HoldOrder, Ordered, Target
-from kernel.models import ExecutionRecord, Hold, Intent
+from kernel.models import ExecutionRecord, Hold, Intent, uuid_of
 from kernel.registry import Execution
 from kernel.worker import ThisWorker
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Person:
-    """Who gives the order. `may_stop_any` is `kernel.stop_any_execution`, `may_panic` `kernel.panic`."""
-
-    id: int
-    name: str
-    may_stop_any: bool = False
-    may_panic: bool = False
-
-    @property
-    def sees(self) -> Q:
-        """Whose live executions this person is told the number of."""
-        return Q() if self.may_panic else Q(user_id=self.id)
 
 
 async def order_stop(
@@ -85,27 +67,15 @@ def held_count(hold: Hold | None) -> int:
 
 def _look(person: Person, session_key: str, execution_id: str | None) -> list[str]:
     """Check that the session and the execution are the person's to stop; return the execution if it has ended."""
-    if person.may_stop_any:
-        if not ChatSession.objects.filter(key=session_key).exists():
-            raise NotFound
-    else:
-        admission.own_session(session_key, person.id)
+    session = ChatSession.objects.filter(key=session_key).only("user_id").first()
+    if session is None or (session.user_id != person.id and not with_permissions(person).may_stop_any):
+        raise NotFound
     if execution_id is None:
         return []
-    if not _is_uuid(execution_id):
-        raise NotFound("There is no such execution in this session.")
-    record = ExecutionRecord.objects.filter(pk=execution_id, session_key=session_key).first()
+    record = ExecutionRecord.objects.of_session(session_key).filter(pk=uuid_of(execution_id)).first()
     if record is None:
         raise NotFound("There is no such execution in this session.")
     return [] if record.status == "running" else [str(record.pk)]
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        uuid.UUID(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _user_named(name: str) -> int:

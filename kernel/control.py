@@ -6,7 +6,6 @@ read from the ledger afterwards, never assumed.
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,7 +18,7 @@ from django.dispatch import Signal
 
 from kernel import gate, lanes
 from kernel.audit import AuditEntry, Verb
-from kernel.models import ExecutionQuerySet, ExecutionRecord, ExecutionStatus, Hold, Intent
+from kernel.models import ExecutionQuerySet, ExecutionRecord, ExecutionStatus, Hold, Intent, uuid_of
 from kernel.registry import Execution
 from kernel.worker import ThisWorker
 
@@ -164,19 +163,11 @@ def release(hold_id: str | None, by: str, source: str = "web") -> int:
     with transaction.atomic():
         holds = Hold.objects.active().select_for_update()
         if hold_id is not None:
-            holds = holds.filter(pk=hold_id) if _is_uuid(hold_id) else holds.none()
+            holds = holds.filter(pk=uuid_of(hold_id))
         released = list(holds)
         for hold in released:
             AuditEntry.objects.write(Verb.RELEASE, by=by, source=source, target=f"hold {hold.pk}", reason=hold.reason)
         return Hold.objects.filter(pk__in=[hold.pk for hold in released]).update(released_at=Now(), released_by=by)
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        uuid.UUID(text)
-    except ValueError:
-        return False
-    return True
 
 
 def strike(worker: ThisWorker, target: Target, intent: Intent) -> list[Execution]:

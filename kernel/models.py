@@ -40,6 +40,14 @@ class ExecutionStatus(models.TextChoices):
     ABORTED = Status.ABORTED.value
 
 
+def uuid_of(text: str) -> uuid.UUID:
+    """The id that `text` writes; the nil id, which no row has, if it is none."""
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        return uuid.UUID(int=0)
+
+
 def choices(enum: type) -> list[tuple[str, str]]:
     return [(member.value, member.value) for member in enum]  # type: ignore[attr-defined]
 

@@ -15,7 +15,7 @@ from channels.consumer import AsyncConsumer
 from channels.exceptions import StopConsumer
 
 from chat.live import user_topic
-from chat.stopping import Person
+from chat.people import Person
 from chat.turns import turns_of
 from kernel import control
 from kernel.abort import AbortReason
@@ -27,7 +27,7 @@ from kernel.worker import this_worker
 from studio import protocol
 from studio.access import origin_allowed
 from studio.commands.dispatch import perform
-from studio.commands.permissions import known_permissions
+from studio.commands.permissions import with_permissions
 from studio.commands.visit import Visit
 from studio.lifecycle import SHUTDOWN_TOPIC
 from studio.logins import login_topic
@@ -82,7 +82,7 @@ class StudioConsumer(AsyncConsumer):
         self._frames, self._window_s = 0, time.monotonic()
         person = Person(id=user.pk, name=user.get_username())
         self._visit = Visit(
-            person=await known_permissions(person),
+            person=await with_permissions(person),
             worker=worker,
             turns=turns_of(worker),
             outbox=self._outbox,

@@ -5,8 +5,8 @@ import functools
 from chat import again
 from chat.admission import Outgoing, Owner, Queued, Repeated, Started
 from chat.models import QueuedMessage
+from chat.people import Person
 from chat.queue import SentNow
-from chat.stopping import Person
 from kernel.control import CONFIRM_S
 from studio.commands.visit import Fields, Visit, later
 from studio.protocol import Continue, Regenerate, Resend, Send, SendNow

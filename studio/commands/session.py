@@ -8,8 +8,8 @@ from chat.admission import CONTEXT_MAX_BYTES, QUEUE_MAX, TEXT_MAX_BYTES, own_ses
 from chat.errors import ChatError, Conflict
 from chat.live import Live, LiveTurn, session_topic
 from chat.models import AgentRole, ChatSession, QueuedMessage
+from chat.people import Person
 from chat.sessions import Snapshot
-from chat.stopping import Person
 from kernel import conf, control, lanes
 from kernel.abort import AbortReason
 from kernel.control import Ordered
@@ -162,7 +162,7 @@ async def _delete_when_stopped(visit: Visit, command: SessionDelete, ordered: Or
 
 
 async def options(visit: Visit, command: Options) -> None:
-    visit.person = await with_permissions(visit)
+    visit.person = await with_permissions(visit.person)
     visit.reply(command, await lanes.control.run(_options_fields, visit.person))
 
 

@@ -15,7 +15,6 @@ from studio.protocol import AnyCommand, Panic, Release, StopSession
 
 
 async def stop(visit: Visit, command: StopSession, struck: Sequence[Execution]) -> None:
-    visit.person = await with_permissions(visit)
     ordered = await stopping.order_stop(
         visit.worker, visit.person, command.sessionKey, command.executionId, source="web", struck=struck
     )
@@ -23,7 +22,7 @@ async def stop(visit: Visit, command: StopSession, struck: Sequence[Execution]) 
 
 
 async def panic(visit: Visit, command: Panic) -> None:
-    visit.person = await with_permissions(visit)
+    visit.person = await with_permissions(visit.person)
     if not visit.person.may_panic:
         raise Forbidden("Panic needs the permission kernel.panic. Ask an operator.")
     scope = command.scope.model_dump(exclude_none=True) if command.scope else {}
@@ -51,7 +50,7 @@ async def _confirm(visit: Visit, command: AnyCommand, ordered: Ordered, fields: 
 
 
 async def release(visit: Visit, command: Release) -> None:
-    visit.person = await with_permissions(visit)
+    visit.person = await with_permissions(visit.person)
     if not visit.person.may_panic:
         raise Forbidden("Releasing a hold needs the permission kernel.panic. Ask an operator.")
     released = await lanes.control.run(control.release, command.holdId, visit.person.name)

@@ -9,7 +9,7 @@ from typing import Any
 from chat.errors import ChatError
 from chat.live import session_topic
 from chat.models import ChatSession
-from chat.stopping import Person
+from chat.people import Person
 from chat.turns import Turns
 from kernel.control import Counts
 from kernel.worker import ThisWorker
