@@ -101,10 +101,11 @@ def test_a_session_that_is_left_is_silent(socket: Socket) -> None:
     assert "s" not in socket.subscriptions
 
 
-def test_leaving_all_leaves_nothing_behind(socket: Socket) -> None:
+def test_a_closed_socket_leaves_nothing_behind_and_follows_nothing_any_more(socket: Socket) -> None:
     for key in ("a", "b"):
         socket.subscriptions.join(key, f"topic of {key}").open(None)
-    socket.subscriptions.leave_all()
+    socket.subscriptions.close()
+    socket.subscriptions.join("c", "topic of c").open(None)
     assert socket.hub.topics("topic of") == []
 
 
