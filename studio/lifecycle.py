@@ -10,9 +10,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from chat import lifecycle as chat_lifecycle
+from chat.turns import toolbox
 from kernel import lanes
 from kernel.hub import Hub, hub
 from kernel.llm import catalog, litellm_model
+from kernel.tools import ToolDefinitionError
 from kernel.worker import ThisWorker, this_worker
 from studio import logins
 
@@ -71,7 +73,11 @@ class Lifecycle:
 
 
 async def _warm(worker: ThisWorker) -> None:
-    """Join the ledger, and pay for litellm's import and first call before the first person does."""
+    """Join the ledger, load the tools, and pay for litellm's first call before the first person does."""
     await worker.ready()
+    try:
+        await lanes.control.run(toolbox)
+    except ToolDefinitionError as error:
+        logger.error("The tools cannot be used: %s", error, extra={"action": "tools"})
     if not (await lanes.control.run(catalog.default_model)).startswith(("demo/", "local/")):
         await litellm_model.warm()
