@@ -213,8 +213,8 @@ async def test_who_lets_executions_in_is_told_in_the_orders_own_transaction(work
 
     abort_ordered.connect(hear, sender=Target)
     try:
-        await run_live(worker, session_key="s")
-        await stop(worker, Target(session_key="s"))
+        await db(functools.partial(make_execution, session_key="s"))
+        await control.order(worker, Target(session_key="s"), STOP)
     finally:
         abort_ordered.disconnect(hear, sender=Target)
     assert told == [(Target(session_key="s"), False)]
