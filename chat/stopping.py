@@ -8,11 +8,10 @@ from django.contrib.auth import get_user_model
 from chat.errors import Invalid, NotFound
 from chat.models import ChatSession
 from chat.people import Person, with_permissions
-from chat.queue import queued
-from kernel import control, lanes
+from kernel import control, lanes, orders
 from kernel.abort import AbortReason
-from kernel.control import Counts, HoldOrder, Ordered, Target
-from kernel.models import ExecutionRecord, Hold, Intent, uuid_of
+from kernel.control import Counts, Ordered, Target
+from kernel.models import ExecutionRecord, Intent, uuid_of
 from kernel.registry import Execution
 from kernel.worker import ThisWorker
 
@@ -42,27 +41,15 @@ async def order_stop(
     return ordered
 
 
-async def order_panic(
-    worker: ThisWorker, person: Person, *, hold: bool, reason: str, scope: dict[str, Any], source: str
-) -> Ordered:
+async def order_panic(person: Person, *, hold: bool, reason: str, scope: dict[str, Any], source: str) -> Ordered:
     """Stop everything, or everything of a user or a model; with `hold`, keep it stopped. Raises `Invalid`."""
     user_id = await lanes.control.run(_user_named, scope["user"]) if scope.get("user") else None
-    model = scope.get("model")
-    target = Target(user_id=user_id, model=model)
-    intent = Intent(reason=AbortReason.PANIC_STOP, by=person.name, source=source, why=reason)
-    order = HoldOrder(reason=reason, by=person.name, user_id=user_id, model=model or "") if hold else None
-    return await control.order(worker, target, intent, hold=order, alone=True)
+    model = scope.get("model", "")
+    return await orders.panic(by=person.name, source=source, why=reason, hold=hold, user_id=user_id, model=model)
 
 
 async def confirm(worker: ThisWorker, person: Person, ordered: Ordered) -> Counts:
     return await control.confirm(worker, ordered, active=person.sees)
-
-
-def held_count(hold: Hold | None) -> int:
-    """How many queued messages the hold keeps."""
-    if hold is None:
-        return 0
-    return queued(user_id=hold.scope_user_id, model=hold.scope_model).count()
 
 
 def _look(person: Person, session_key: str, execution_id: str | None) -> list[str]:

@@ -91,6 +91,12 @@ class Bus:
         self._hub.on_interest = self._on_interest_here
         self._spawn(self._listen(), "bus:listen")
 
+    def speak(self) -> None:
+        """For a worker that never starts, as a command's: give hints, and listen to nothing."""
+        layer = get_channel_layer()
+        if self._layer is None and not isinstance(layer, InMemoryChannelLayer):
+            self._layer = layer
+
     # Saying
 
     async def obey(self, channel: str, ids: list[str]) -> None:
@@ -232,4 +238,6 @@ class Bus:
         await self._tell(message, {})
 
     async def _tell(self, question: Message, told: Message | None) -> None:
+        if not question["from"]:  # whoever asked does not listen
+            return
         await self._send(question["from"], {"verb": "told", "number": question["number"], "told": told})

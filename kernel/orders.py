@@ -46,6 +46,7 @@ async def stop(targets: Iterable[Target], *, by: str, source: str) -> Ordered:
 
 async def confirmed(ordered: Ordered, wait_s: float) -> Counts:
     """Wait for the owners, `wait_s` at most, and count; an owner whose lease runs out is waited for no more."""
+    this_worker().bus.speak()
     give_up_s = time.monotonic() + wait_s
     while True:
         left_s = max(0.0, give_up_s - time.monotonic())

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from chat import objects, sessions, stopping
+from chat import sessions, stopping
 from chat.errors import Forbidden
-from kernel import control, lanes
-from kernel.control import Ordered
+from kernel import control, lanes, objects, orders
+from kernel.control import Ordered, Target
 from kernel.hub import hub
 from kernel.models import Hold
 from kernel.registry import Execution
 from studio.commands.permissions import with_permissions
-from studio.commands.visit import Fields, Visit, counted, later
+from studio.commands.visit import Fields, Visit, later
 from studio.protocol import AnyCommand, Panic, Release, StopSession
 
 
@@ -27,7 +27,7 @@ async def panic(visit: Visit, command: Panic) -> None:
         raise Forbidden("Panic needs the permission kernel.panic. Ask an operator.")
     scope = command.scope.model_dump(exclude_none=True) if command.scope else {}
     ordered = await stopping.order_panic(
-        visit.worker, visit.person, hold=command.hold, reason=command.reason, scope=scope, source="web"
+        visit.person, hold=command.hold, reason=command.reason, scope=scope, source="web"
     )
     fields: Fields = {"heldCount": 0}
     if ordered.hold is not None:
@@ -38,7 +38,7 @@ async def panic(visit: Visit, command: Panic) -> None:
 
 async def _confirm(visit: Visit, command: AnyCommand, ordered: Ordered, fields: Fields) -> None:
     counts = await stopping.confirm(visit.worker, visit.person, ordered)
-    fields = {**fields, **counted(counts)}
+    fields = {**fields, **objects.counts(counts)}
     if counts.failed:
         error = (
             "The database cannot be reached. What runs on this server was stopped at once; the end of the rest could "
@@ -67,4 +67,7 @@ async def _publish_holds() -> None:
 
 
 def _hold_fields(hold: Hold) -> Fields:
-    return {"heldCount": stopping.held_count(hold), "hold": objects.hold(hold)}
+    return {
+        "heldCount": orders.waiting(Target(user_id=hold.scope_user_id, model=hold.scope_model or None)),
+        "hold": objects.hold(hold),
+    }

@@ -12,6 +12,7 @@ from chat.models import ChatSession
 from chat.people import Person
 from chat.turns import Turns
 from kernel.control import Counts
+from kernel.objects import counts
 from kernel.worker import ThisWorker
 from studio import protocol
 from studio.outbox import Outbox
@@ -89,17 +90,8 @@ def _zero(command: AnyCommand) -> Fields:
     """The counts that the reply of a refused stop or panic still has."""
     match command:
         case StopSession():
-            return {"sessionKey": command.sessionKey, **counted(Counts())}
+            return {"sessionKey": command.sessionKey, **counts(Counts())}
         case Panic():
-            return {**counted(Counts()), "heldCount": 0}
+            return {**counts(Counts()), "heldCount": 0}
         case _:
             return {"sessionKey": command.sessionKey} if hasattr(command, "sessionKey") else {}
-
-
-def counted(counts: Counts) -> Fields:
-    return {
-        "abortedCount": counts.aborted,
-        "activeCount": counts.active,
-        "unconfirmedCount": counts.unconfirmed,
-        "alreadyFinishedCount": counts.already_finished,
-    }
