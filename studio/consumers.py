@@ -87,10 +87,10 @@ class StudioConsumer(AsyncConsumer):
             turns=turns_of(worker),
             outbox=self._outbox,
             subscriptions=Subscriptions(hub, self._outbox.put),
+            on_news=self._on_news,
         )
-        self._topics = [user_topic(user.pk), login_topic(self.scope["session"].session_key or ""), SHUTDOWN_TOPIC]
-        for topic in self._topics:
-            hub.subscribe(topic, self._on_news)
+        for topic in (user_topic(user.pk), login_topic(self.scope["session"].session_key or ""), SHUTDOWN_TOPIC):
+            self._visit.watch(topic)
         worker.spawn(self._outbox.run(), f"outbox:{id(self):x}")
         worker.spawn(self._serve(self._visit), f"socket:{id(self):x}")
 
@@ -185,7 +185,7 @@ class StudioConsumer(AsyncConsumer):
         visit.subscriptions.close()
         if not visit.gone.done():
             visit.gone.set_result(None)
-        for topic in self._topics:
+        for topic in visit.topics:
             hub.unsubscribe(topic, self._on_news)
         if not self._closing:
             self._outbox.drop()

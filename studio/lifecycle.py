@@ -16,7 +16,7 @@ from kernel.hub import Hub, hub
 from kernel.llm import catalog, litellm_model
 from kernel.tools import ToolDefinitionError
 from kernel.worker import ThisWorker, this_worker
-from studio import logins
+from studio import live_list, logins
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +47,7 @@ class Lifecycle:
         if self._started is not worker:
             self._started = worker
             chat_lifecycle.attach(worker)
+            live_list.attach()
             logins.watch(asyncio.get_running_loop())
             worker.spawn(_warm(worker), "warm")
 

@@ -173,6 +173,10 @@ class SessionDelete(Command):
     sessionKey: SessionKey
 
 
+class ExecutionsSubscribe(Command):
+    type: Literal["studio_chat_executions_subscribe"]
+
+
 class Options(Command):
     type: Literal["studio_chat_options"]
 
@@ -199,6 +203,7 @@ AnyCommand = (
     | Sessions
     | SessionRename
     | SessionDelete
+    | ExecutionsSubscribe
     | Options
     | Ping
 )

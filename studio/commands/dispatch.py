@@ -8,6 +8,7 @@ from studio.commands.visit import Answered, Visit
 from studio.protocol import (
     AnyCommand,
     Continue,
+    ExecutionsSubscribe,
     Options,
     Panic,
     Ping,
@@ -60,5 +61,7 @@ async def perform(visit: Visit, command: AnyCommand, struck: Sequence[Execution]
                 await session.rename(visit, command)
             case SessionDelete():
                 await session.delete(visit, command)
+            case ExecutionsSubscribe():
+                await session.watch_executions(visit, command)
             case Options():
                 await session.options(visit, command)

@@ -5,7 +5,7 @@ import functools
 
 from chat import objects, queue, sessions, stopping
 from chat.admission import CONTEXT_MAX_BYTES, QUEUE_MAX, TEXT_MAX_BYTES, own_session, state_of
-from chat.errors import ChatError, Conflict
+from chat.errors import ChatError, Conflict, Forbidden
 from chat.live import Live, LiveTurn, session_topic
 from chat.models import AgentRole, ChatSession, QueuedMessage
 from chat.people import Person
@@ -14,9 +14,11 @@ from kernel import conf, control, lanes
 from kernel.abort import AbortReason
 from kernel.control import Ordered
 from kernel.llm import catalog
+from studio import live_list
 from studio.commands.permissions import with_permissions
 from studio.commands.visit import Fields, Visit, later
 from studio.protocol import (
+    ExecutionsSubscribe,
     Options,
     QueueEdit,
     QueueHold,
@@ -159,6 +161,14 @@ async def _delete_when_stopped(visit: Visit, command: SessionDelete, ordered: Or
     session = await lanes.control.run(sessions.delete, command.sessionKey, visit.person.id)
     visit.reply(command, {"sessionKey": command.sessionKey})
     visit.turns.publish_deleted(session)
+
+
+async def watch_executions(visit: Visit, command: ExecutionsSubscribe) -> None:
+    visit.person = await with_permissions(visit.person)
+    if not visit.person.may_panic:
+        raise Forbidden("The live list needs the permission kernel.panic. Ask an operator.")
+    visit.watch(live_list.TOPIC)
+    visit.reply(command, {"executions": await lanes.control.run(live_list.read)})
 
 
 async def options(visit: Visit, command: Options) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from chat.models import ChatSession
 from chat.people import Person
 from chat.turns import Turns
 from kernel.control import Counts
+from kernel.hub import Frame, hub
 from kernel.objects import counts
 from kernel.worker import ThisWorker
 from studio import protocol
@@ -28,7 +29,8 @@ Fields = dict[str, Any]
 class Visit:
     """One open socket and who sits at it.
 
-    `editing` is the queue items (session key, id) that are in its hand; `gone` is done when it has left.
+    `on_news` hears the `topics` that are not sessions. `editing` is the queue items (session key, id) that are in its
+    hand; `gone` is done when it has left.
     """
 
     person: Person
@@ -36,6 +38,8 @@ class Visit:
     turns: Turns
     outbox: Outbox
     subscriptions: Subscriptions
+    on_news: Callable[[Frame], None]
+    topics: list[str] = field(default_factory=list)
     editing: set[tuple[str, str]] = field(default_factory=set)
     gone: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
@@ -46,6 +50,12 @@ class Visit:
         self.outbox.put_data(
             protocol.refusal(command.type, command.requestId, code, error, {**_zero(command), **(fields or {})})
         )
+
+    def watch(self, topic: str) -> None:
+        """Let this socket hear a topic that is not a session's, until it has gone."""
+        if not self.gone.done() and topic not in self.topics:
+            self.topics.append(topic)
+            hub.subscribe(topic, self.on_news)
 
     def follow(self, session: ChatSession) -> None:
         """Let this socket hear the session's news from now on."""

@@ -1,0 +1,42 @@
+"""The live list of executions, as an operator's program follows it."""
+
+import pytest
+
+from tests.client import Frame, StudioClient
+from tests.processes.harness import Studio, directive
+from tests.provider import Provider
+
+pytestmark = pytest.mark.processes
+
+
+async def test_an_operator_sees_a_run_come_and_go(
+    studio: Studio, ann: StudioClient, provider: Provider, key: str
+) -> None:
+    async with await studio.connect("op") as op:
+        before = await op.call("studio_chat_executions_subscribe")
+        assert before["ok"]
+        reply = await ann.send(key, directive(id=key, n=1000, rate=50))
+
+        def shows(frame: Frame) -> bool:
+            return frame["type"] == "studio_chat_executions" and reply["executionId"] in ids(frame)
+
+        shown = await op.wait(shows)
+        [run] = [each for each in shown["executions"] if each["id"] == reply["executionId"]]
+        assert (run["kind"], run["status"], run["user"], run["sessionKey"]) == ("turn", "running", "ann", key)
+        seen = len(op.frames)
+        await ann.stop(key)
+
+        def shows_its_end(frame: Frame) -> bool:
+            later = any(frame is each for each in op.frames[seen:])
+            return later and frame["type"] == "studio_chat_executions" and reply["executionId"] not in ids(frame)
+
+        await op.wait(shows_its_end)
+
+
+async def test_who_may_not_panic_may_not_watch(ann: StudioClient) -> None:
+    refused = await ann.call("studio_chat_executions_subscribe")
+    assert (refused["ok"], refused["code"]) == (False, "forbidden")
+
+
+def ids(frame: Frame) -> list[str]:
+    return [each["id"] for each in frame["executions"]]
