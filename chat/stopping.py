@@ -10,6 +10,7 @@ from chat.models import ChatSession
 from chat.people import Person, with_permissions
 from kernel import control, lanes, orders
 from kernel.abort import AbortReason
+from kernel.audit import AuditEntry, Verb
 from kernel.control import Counts, Ordered, Target
 from kernel.models import ExecutionRecord, Intent, uuid_of
 from kernel.registry import Execution
@@ -55,7 +56,10 @@ async def confirm(worker: ThisWorker, person: Person, ordered: Ordered) -> Count
 def _look(person: Person, session_key: str, execution_id: str | None) -> list[str]:
     """Check that the session and the execution are the person's to stop; return the execution if it has ended."""
     session = ChatSession.objects.filter(key=session_key).only("user_id").first()
-    if session is None or (session.user_id != person.id and not with_permissions(person).may_stop_any):
+    if session is None:
+        raise NotFound
+    if session.user_id != person.id and not with_permissions(person).may_stop_any:
+        AuditEntry.objects.write_refused(Verb.STOP, by=person.name, source="web", target=f"session {session_key}")
         raise NotFound
     if execution_id is None:
         return []

@@ -248,8 +248,8 @@ class AuditAdmin(ReadOnlyAdmin):
     """Who ordered what."""
 
     seen_with = (PANIC,)
-    list_display = ("at", "verb", "by", "source", "target", "executions", "abort_reason", "reason")
-    list_filter = ("verb", "source", "abort_reason")
+    list_display = ("at", "verb", "by", "source", "target", "executions", "abort_reason", "reason", "refused")
+    list_filter = ("verb", "refused", "source", "abort_reason")
     date_hierarchy = "at"
     ordering = ("-at",)
     search_fields = ("by", "target", "reason")

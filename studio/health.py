@@ -18,8 +18,11 @@ async def healthz(_request: HttpRequest) -> JsonResponse:
 
 
 async def readyz(_request: HttpRequest) -> JsonResponse:
-    """200 when the database answers and the intent poll is on time; else 503 with what is wrong."""
-    checks = {"database": await _database(), "poll": _poll()}
+    """200 when the database answers, the poll is on time and the broker, if any, is heard; else 503 with what is wrong.
+
+    A broker that is not heard makes this worker slower, not wrong: stops go by the poll.
+    """
+    checks = {"database": await _database(), "poll": _poll(), "broker": _broker()}
     wrong = {name: what for name, what in checks.items() if what}
     return JsonResponse({"ok": not wrong, "wrong": wrong}, status=503 if wrong else 200)
 
@@ -45,3 +48,8 @@ def _poll() -> str:
         return ""
     late_s = time.monotonic() - worker.polled_s
     return f"the intent poll is {late_s:.1f} s late" if late_s > conf.poll_s() * LATE_POLLS + 1 else ""
+
+
+def _broker() -> str:
+    bus = this_worker().bus
+    return "the broker is not heard; stops between workers go by the poll" if bus.is_open and not bus.hears else ""
