@@ -4,12 +4,16 @@ import asyncio
 import re
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from tests.client import StudioClient
+from tests.processes.cluster import Cluster
 from tests.processes.harness import API_KEY, Studio, make_template
+from tests.processes.servers import Postgres, Redis, Server
 from tests.provider import Provider
 
 LOG_OF_A_BUG = ("Traceback", "never retrieved", "was destroyed but", "never awaited", API_KEY)
@@ -18,6 +22,8 @@ LOG_OF_A_BUG = ("Traceback", "never retrieved", "was destroyed but", "never awai
 ON_PURPOSE = re.compile(r"Traceback \(most recent call last\):\n(?:  .*\n)+RuntimeError: .*on-purpose")
 
 StudioMaker = Callable[..., Studio]
+ClusterMaker = Callable[..., Cluster]
+ServerT = TypeVar("ServerT", bound=Server)
 
 
 @pytest.fixture(scope="session")
@@ -58,6 +64,40 @@ def make_studio(tmp_path_factory: pytest.TempPathFactory, template: Path, provid
         assert_no_bug_logged(studio)
 
 
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    with ending(Postgres()) as postgres:
+        postgres.make_template()
+        yield postgres
+
+
+@pytest.fixture(scope="module")
+def redis() -> Iterator[Redis]:
+    with ending(Redis()) as redis:
+        yield redis
+
+
+@pytest.fixture(scope="module")
+def make_cluster(
+    tmp_path_factory: pytest.TempPathFactory, postgres: Postgres, provider: Provider
+) -> Iterator[ClusterMaker]:
+    """Makes clusters on a database of their own: `make_cluster(2, REDIS_URL=redis.url)`. They end with the module."""
+    made: list[Cluster] = []
+
+    def make(size: int, **changes: str) -> Cluster:
+        directories = [tmp_path_factory.mktemp("worker") for _ in range(size)]
+        cluster = Cluster(directories, provider.url, DATABASE_URL=postgres.make_database(), **changes)
+        made.append(cluster)
+        return cluster.start()
+
+    yield make
+    for cluster in made:
+        cluster.end()
+    for cluster in made:
+        for worker in cluster:
+            assert_no_bug_logged(worker)
+
+
 @pytest.fixture
 async def ann(studio: Studio) -> AsyncIterator[StudioClient]:
     async with await studio.connect("ann") as client:
@@ -68,6 +108,16 @@ async def ann(studio: Studio) -> AsyncIterator[StudioClient]:
 def key() -> str:
     """A session key, and a name for the provider's requests, that no other test uses."""
     return uuid.uuid4().hex
+
+
+@contextmanager
+def ending(server: ServerT) -> Iterator[ServerT]:
+    """Start a server; end it whatever happens."""
+    try:
+        server.start()
+        yield server
+    finally:
+        server.end()
 
 
 def assert_no_bug_logged(studio: Studio, since: int = 0) -> None:

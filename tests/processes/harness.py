@@ -19,9 +19,13 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
 
 from tests.client import StudioClient, log_in
 from tests.provider_script import directive
@@ -35,6 +39,7 @@ API_KEY = "sk-tests-0123456789-secret"
 USERS = {"op": True, "ann": False, "bob": False}  # name: superuser
 TOOLS = "tests.tools_for_tests"
 FOREIGN = ("DJANGO_", "STUDIO_", "DATABASE_URL", "REDIS_URL", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "PYTHONDONTWRITE")
+Row = Mapping[str, Any]
 MAKE_USERS = """
 from django.contrib.auth import get_user_model
 for name, superuser in {users!r}.items():
@@ -61,12 +66,11 @@ def environment(directory: Path, provider_url: str, **changes: str) -> dict[str,
     }
 
 
-def manage(directory: Path, *arguments: str, provider_url: str = "http://127.0.0.1:1/v1") -> str:
-    """Run manage.py on the database in `directory`; return what it printed."""
+def manage(directory: Path, *arguments: str, provider_url: str = "http://127.0.0.1:1/v1", **changes: str) -> str:
+    """Run manage.py on the database in `directory`, or where `changes` say; return what it printed."""
     command = [sys.executable, "manage.py", *arguments]
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment(directory, provider_url), capture_output=True, text=True, check=False
-    )
+    env = environment(directory, provider_url, **changes)
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{arguments} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -88,9 +92,12 @@ def free_port() -> int:
 
 
 class Studio:
-    """One Daphne process and its files. `start` waits until it serves; `end` leaves nothing running."""
+    """One Daphne process and its files. `start` waits until it serves; `end` leaves nothing running.
 
-    def __init__(self, directory: Path, template: Path, provider_url: str, **changes: str):
+    Its database is a copy of `template`; without one, what `DATABASE_URL` among the `changes` names.
+    """
+
+    def __init__(self, directory: Path, template: Path | None, provider_url: str, **changes: str):
         self.directory = directory
         self.port = free_port()
         self.log = directory / "daphne.log"
@@ -98,7 +105,8 @@ class Studio:
         self._environment = environment(directory, provider_url, **changes)
         self._process: subprocess.Popen[bytes] | None = None
         self._cookies: dict[str, dict[str, str]] = {}
-        shutil.copyfile(template, directory / "studio.sqlite3")
+        if template is not None:
+            shutil.copyfile(template, directory / "studio.sqlite3")
 
     @property
     def base_url(self) -> str:
@@ -113,15 +121,19 @@ class Studio:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> "Studio":
+        self.launch()
+        self.wait_until_ready()
+        return self
+
+    def launch(self) -> None:
+        """Start it without waiting."""
         command = [sys.executable, "-m", "daphne", "-b", "127.0.0.1", "-p", str(self.port), "studio.asgi:application"]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 command, cwd=ROOT, env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
-        self._wait_until_ready()
-        return self
 
-    def _wait_until_ready(self) -> None:
+    def wait_until_ready(self) -> None:
         give_up = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < give_up:
             code = self._running().poll()
@@ -191,24 +203,28 @@ class Studio:
     async def connect(self, user: str = "ann") -> StudioClient:
         return await StudioClient.connect(self.base_url, await self.cookies(user))
 
-    def rows(self, sql: str, *parameters: Any) -> list[sqlite3.Row]:
+    def rows(self, sql: str, *parameters: Any) -> Sequence[Row]:
         """Read the database as any other process would."""
+        url = self._environment["DATABASE_URL"]
+        if url.startswith("postgres"):
+            with psycopg.connect(url, row_factory=dict_row) as connection:
+                return connection.execute(sql.replace("?", "%s"), parameters).fetchall()
         with closing(sqlite3.connect(f"file:{self.directory / 'studio.sqlite3'}?mode=ro", uri=True)) as connection:
             connection.row_factory = sqlite3.Row
             return connection.execute(sql, parameters).fetchall()
 
-    def execution_row(self, execution_id: str) -> sqlite3.Row:
+    def execution_row(self, execution_id: str) -> Row:
         [row] = self.rows("SELECT * FROM kernel_executionrecord WHERE id = ?", execution_id.replace("-", ""))
         return row
 
-    def executions_of(self, session_key: str) -> list[sqlite3.Row]:
+    def executions_of(self, session_key: str) -> Sequence[Row]:
         sql = "SELECT * FROM kernel_executionrecord WHERE session_key = ? ORDER BY started_at"
         return self.rows(sql, session_key)
 
-    def live_executions(self) -> list[sqlite3.Row]:
+    def live_executions(self) -> Sequence[Row]:
         return self.rows("SELECT * FROM kernel_executionrecord WHERE status = 'running'")
 
-    def streaming_messages(self) -> list[sqlite3.Row]:
+    def streaming_messages(self) -> Sequence[Row]:
         return self.rows("SELECT * FROM chat_chatmessage WHERE status = 'streaming'")
 
     def transcript(self, session_key: str) -> list[dict[str, Any]]:
