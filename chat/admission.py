@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import Max, Min
-from django.db.models.functions import Now
+from django.utils import timezone
 
 from chat.errors import Conflict, Held, Invalid, NotFound, QueueFull
 from chat.models import AgentRole, ChatMessage, ChatSession, MessageRole, MessageStatus, QueuedMessage
@@ -170,14 +170,12 @@ def start_turn(session: ChatSession, outgoing: Outgoing, owner: Owner, role: Age
         context=outgoing.context,
         interrupted_previous=outgoing.interrupted and _was_cut_off(session),
         execution=record,
-        finished_at=Now(),
+        finished_at=timezone.now(),
     )
     answer = insert_answer(session, record)
     session.title = session.title or title_of(outgoing.text)
     session.model, session.agent_role = model, role
     touch(session)
-    for row in (record, user_message, answer):
-        row.refresh_from_db()
     return Started(session=session, record=record, answer=answer, user_message=user_message, queue=queue_of(session))
 
 
@@ -199,9 +197,8 @@ def insert_answer(session: ChatSession, record: ExecutionRecord, **more: Any) ->
 
 
 def touch(session: ChatSession) -> None:
-    session.updated_at = Now()
+    session.updated_at = timezone.now()
     session.save(update_fields=["title", "model", "agent_role", "updated_at"])
-    session.refresh_from_db(fields=["updated_at"])
 
 
 def title_of(text: str) -> str:
@@ -252,7 +249,7 @@ def _enqueue(session: ChatSession, outgoing: Outgoing, role: AgentRole | None, *
     if session.queue.count() >= QUEUE_MAX:
         raise QueueFull
     position = (ends["first"] or 0) - 1 if first else (ends["last"] or 0) + 1
-    item = QueuedMessage.objects.create(
+    return QueuedMessage.objects.create(
         session=session,
         position=position,
         text=outgoing.text,
@@ -264,5 +261,3 @@ def _enqueue(session: ChatSession, outgoing: Outgoing, role: AgentRole | None, *
         interrupted=outgoing.interrupted or first,
         promoted=first,
     )
-    item.refresh_from_db()
-    return item

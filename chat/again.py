@@ -87,6 +87,4 @@ def _answer(
     record = insert_record(session, owner, model, request_id)
     answer = insert_answer(session, record, continues=continues, replaces=replaces)
     touch(session)
-    record.refresh_from_db()
-    answer.refresh_from_db()
     return Started(session=session, record=record, answer=answer, user_message=None, queue=queue_of(session))

@@ -18,6 +18,7 @@ from kernel.registry import Execution
 COALESCE_S = 0.04
 # While text flows, seconds and tokens are told anew this often.
 PROGRESS_S = 1.0
+USAGE_S = 2.0
 
 
 SESSION_TOPIC = "session:"
@@ -66,6 +67,8 @@ class LiveTurn:
         self._waiting: list[dict[str, Any]] = []
         self._last_flush_s = 0.0
         self._last_progress_s = 0.0
+        self._kept_usage: Usage | None = None
+        self._kept_usage_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -121,6 +124,14 @@ class LiveTurn:
     def usage(self) -> Usage:
         """What was used so far: as counted for finished model calls, estimated for the one that runs."""
         return self.execution.usage + self.execution.pending
+
+    def usage_is_due(self) -> bool:
+        """Whether the ledger should have the usage anew: after each model call, else every `USAGE_S`."""
+        now_s = time.monotonic()
+        if self._kept_usage == self.execution.usage and now_s - self._kept_usage_s < USAGE_S:
+            return False
+        self._kept_usage, self._kept_usage_s = self.execution.usage, now_s
+        return True
 
     # What a new reader gets
 

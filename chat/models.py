@@ -57,10 +57,9 @@ class MessageQuerySet(models.QuerySet["ChatMessage"]):
     def streaming(self) -> Self:
         return self.filter(status=MessageStatus.STREAMING)
 
-    def save_partial(self, pk: int, worker_id: Any, **fields: Any) -> bool:
-        """Keep what has arrived. False: the message has ended, or its execution is not this worker's any more."""
-        mine = self.streaming().filter(pk=pk, execution__status="running", execution__worker_id=worker_id)
-        return bool(mine.update(**fields))
+    def save_partial(self, pk: int, **fields: Any) -> bool:
+        """Keep what has arrived. False: the message has ended."""
+        return bool(self.streaming().filter(pk=pk).update(**fields))
 
 
 class ChatMessage(models.Model):

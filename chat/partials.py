@@ -9,6 +9,8 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
+from django.db import transaction
+
 from chat.live import LiveTurn, OnChange
 from chat.models import ChatMessage
 from kernel import lanes
@@ -94,6 +96,7 @@ class Flusher:
 
 
 def partial(turn: LiveTurn, worker_id: uuid.UUID) -> Partial:
+    """The turn as it stands; its usage only if it is due, or the ledger has none of it yet."""
     execution = turn.execution
     return Partial(
         message_id=int(turn.message_id),
@@ -101,16 +104,25 @@ def partial(turn: LiveTurn, worker_id: uuid.UUID) -> Partial:
         worker_id=worker_id,
         text=turn.draft.text(),
         parts=turn.draft.parts(),
-        record={"steps": execution.steps, **usage_fields([turn.usage()])},
+        record={"steps": execution.steps, **usage_fields([turn.usage()])} if turn.usage_is_due() else {},
     )
 
 
 def _save(partials: list[Partial]) -> list[str]:
-    """Write each; return the executions that are not this worker's any more."""
+    """Write each; return the executions that are not this worker's any more.
+
+    A message that has ended meanwhile is not streaming any more, so what was read first cannot be written over its end.
+    """
+    ids = [each.execution_id for each in partials]
+    live = ExecutionRecord.objects.live().filter(pk__in=ids).values_list("pk", "worker_id")
+    owners = {str(pk): worker_id for pk, worker_id in live}
     refused = []
+    with transaction.atomic():
+        for each in partials:
+            mine = owners.get(each.execution_id) == each.worker_id
+            if not mine or not ChatMessage.objects.save_partial(each.message_id, text=each.text, parts=each.parts):
+                refused.append(each.execution_id)
     for each in partials:
-        if ChatMessage.objects.save_partial(each.message_id, each.worker_id, text=each.text, parts=each.parts):
+        if each.record and each.execution_id not in refused:
             ExecutionRecord.objects.live().filter(pk=each.execution_id, worker_id=each.worker_id).update(**each.record)
-        else:
-            refused.append(each.execution_id)
     return refused

@@ -16,7 +16,7 @@ from django.conf import settings
 
 from chat import admission, objects, queue, transcript
 from chat.admission import Outgoing, Owner, Queued, Repeated, Started
-from chat.briefing import brief
+from chat.briefing import Briefing, brief
 from chat.ends import End, read_end, unnumbered, write_end
 from chat.errors import Conflict
 from chat.live import LiveTurn, session_topic, user_topic
@@ -47,6 +47,7 @@ class Turns:
         self._worker = worker
         self._live: dict[str, LiveTurn] = {}
         self._partials = Flusher()
+        self._default_model = ""
         self._awaited: dict[int, asyncio.Future[None]] = {}
         self.mirror = Mirror(worker)
 
@@ -153,13 +154,14 @@ class Turns:
 
     async def _owner(self, session_key: str, user_id: int) -> Owner:
         await self._worker.ready()
-        default_model = await lanes.control.run(catalog.default_model)
+        if not self._default_model:
+            self._default_model = await lanes.control.run(catalog.default_model)
         if self._worker.draining:
             raise Conflict("The server is shutting down. Your message was not sent; send it again in a moment.")
         execution_id = str(uuid.uuid4())
         # Registered before the ledger knows it: a stop that comes while it is being admitted finds it.
         self._worker.registry.register(execution_id, session_key=session_key, user_id=user_id)
-        return Owner(execution_id=execution_id, worker_id=self._worker.id, default_model=default_model)
+        return Owner(execution_id=execution_id, worker_id=self._worker.id, default_model=self._default_model)
 
     async def _admit(self, owner: Owner, function: Callable[..., Any], *args: Any) -> Any:
         admitted = None
@@ -215,13 +217,12 @@ class Turns:
         execution.signal.listen(lambda _: turn.stopping())  # after the runner's own listener, which closes connections
 
     async def _answer(self, started: Started, execution: Execution, turn: LiveTurn) -> str:
-        briefing = await lanes.control.run(brief, started)
-        tools = await lanes.control.run(toolbox)
-        if briefing.tool_names is not None:
-            tools = tools.only(briefing.tool_names)
         model_name = started.record.model
+        model = await catalog.ready_model(model_name)
+        briefing, tools, order = await lanes.control.run(_prepare, started)
+        _obey(execution, order)
         answering = agent.Agent(
-            model=await catalog.ready_model(model_name),
+            model=model,
             model_name=model_name,
             history=briefing.history,
             system=lambda final: briefing.system(final, bool(len(tools))),
@@ -229,21 +230,19 @@ class Turns:
             tools=tools,
             max_steps=briefing.max_steps,
             tool_timeout_s=conf.tool_timeout_s(),
-            checkpoint=functools.partial(self._checkpoint, execution),
+            checkpoint=functools.partial(self._checkpoint, started.record, execution),
             price=functools.partial(catalog.price, model_name),
         )
         return await agent.run(answering, execution, turn.tell)
 
-    async def _checkpoint(self, execution: Execution) -> None:
-        """Before each step: an order to stop, or a hold, that nobody has told us of yet."""
-        order = await lanes.control.run(_order_for, execution.id, execution.user_id, execution.model)
-        if order is not None:
-            reason, by, source = order
-            execution.controller.abort(reason, by=by, source=source)
+    async def _checkpoint(self, record: ExecutionRecord, execution: Execution) -> None:
+        """Between steps: obey what nobody has told this worker of yet."""
+        _obey(execution, await lanes.control.run(_order_for, record))
 
     # The end
 
     async def _settle(self, execution: Execution, turn: LiveTurn, worker_id: uuid.UUID, outcome: Outcome) -> End | None:
+        await self._worker.registry.calm()
         turn.flush()
         turn.close()  # what is stored is what was told, whatever stuck work may still say
         end = await lanes.control.run(write_end, execution, outcome, worker_id, partial(turn, worker_id))
@@ -332,16 +331,33 @@ def toolbox() -> Toolbox:
     return Toolbox.load(settings.STUDIO_TOOLS)
 
 
-def _order_for(execution_id: str, user_id: int | None, model: str) -> tuple[str, str, str] | None:
+Order = tuple[str, str, str]
+
+
+def _prepare(started: Started) -> tuple[Briefing, Toolbox, Order | None]:
+    """All that a turn needs to know before its first request, in one trip. Raises `ToolDefinitionError`."""
+    briefing = brief(started)
+    tools = toolbox() if briefing.tool_names is None else toolbox().only(briefing.tool_names)
+    return briefing, tools, _order_for(started.record)
+
+
+def _order_for(record: ExecutionRecord) -> Order | None:
+    """An order to abort this execution, or a hold over it, as the ledger has it now: reason, by whom, from where."""
     order = (
-        ExecutionRecord.objects.filter(pk=execution_id)
+        ExecutionRecord.objects.filter(pk=record.pk)
         .exclude(intent="")
         .values_list("intent", "requested_by", "source")
         .first()
     )
-    if order is None and (hold := Hold.objects.over(user_id=user_id, model=model).first()):
+    if order is None and (hold := Hold.objects.over(user_id=record.user_id, model=record.model).first()):
         return AbortReason.PANIC_STOP, hold.by, "hold"
     return order
+
+
+def _obey(execution: Execution, order: Order | None) -> None:
+    if order is not None:
+        reason, by, source = order
+        execution.controller.abort(reason, by=by, source=source)
 
 
 _turns: "weakref.WeakKeyDictionary[ThisWorker, Turns]" = weakref.WeakKeyDictionary()

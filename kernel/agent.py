@@ -35,8 +35,8 @@ class Agent:
     """Who answers, and with what.
 
     `system(final)` is the system prompt; `final` says that this is the last step and tools are withheld. `history` is
-    the conversation in OpenAI's form. `checkpoint` is awaited before each step and raises or aborts if the run must not
-    go on. `price(input, output)` is the cost of so many tokens in USD, or None.
+    the conversation in OpenAI's form. `checkpoint` is awaited between steps and raises or aborts if the run must not go
+    on. `price(input, output)` is the cost of so many tokens in USD, or None.
     """
 
     model: Model
@@ -55,7 +55,8 @@ async def run(agent: Agent, execution: Execution, tell: Callable[[Event], None])
     """Answer, and return the finish reason. Raises `ModelError`; usage and steps grow on `execution`."""
     messages = list(agent.history)
     for step in range(1, agent.max_steps + 1):
-        await agent.checkpoint()
+        if step > 1:
+            await agent.checkpoint()
         execution.signal.raise_if_aborted()
         final = step == agent.max_steps
         execution.steps = step

@@ -9,9 +9,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from kernel.abort import AbortController, AbortReason, AbortSignal
+from kernel.abort import Abort, AbortController, AbortReason, AbortSignal
 from kernel.connections import Book
 from kernel.events import Phase, Usage
+
+# Strikes closer together than this are a burst; after this much silence it is over.
+CALM_S = 0.015
+CALM_MAX_S = 0.15
 
 
 @dataclass(kw_only=True, eq=False)
@@ -49,6 +53,8 @@ class ExecutionRegistry:
 
     def __init__(self) -> None:
         self._executions: dict[str, Execution] = {}
+        self._struck_s = 0.0
+        self._burst = 0
 
     def register(
         self,
@@ -64,7 +70,19 @@ class ExecutionRegistry:
             raise ValueError(f"Execution {execution_id!r} is registered already.")
         execution = Execution(id=execution_id, session_key=session_key, kind=kind, user_id=user_id, model=model)
         self._executions[execution_id] = execution
+        execution.signal.listen(self._on_strike)
         return execution.controller
+
+    async def calm(self) -> None:
+        """Wait while stops come in a burst, `CALM_MAX_S` at most; a lone stop never waits.
+
+        The database work of the first would hold up the reading, and so the closing, of the rest.
+        """
+        give_up_s = time.monotonic() + CALM_MAX_S
+        while self._burst > 1 and (left_s := self._struck_s + CALM_S - time.monotonic()) > 0:
+            if time.monotonic() > give_up_s:
+                break
+            await asyncio.sleep(left_s)
 
     def unregister(self, execution_id: str) -> None:
         """Forget an execution; unknown ids are ignored."""
@@ -77,6 +95,11 @@ class ExecutionRegistry:
     def abort_all(self, reason: AbortReason | str, *, by: str = "", source: str = "") -> int:
         """Abort every execution of this process; return how many this call decided."""
         return sum(e.controller.abort(reason, by=by, source=source) for e in list(self))
+
+    def _on_strike(self, _: Abort) -> None:
+        now_s = time.monotonic()
+        self._burst = self._burst + 1 if now_s - self._struck_s < CALM_S else 1
+        self._struck_s = now_s
 
     def of_session(self, session_key: str) -> list[Execution]:
         return [e for e in self._executions.values() if e.session_key == session_key]

@@ -5,6 +5,7 @@ same under all: nothing new, own runs aborted with `shutdown`, partials stored, 
 """
 
 import asyncio
+import gc
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -82,3 +83,6 @@ async def _warm(worker: ThisWorker) -> None:
         logger.error("The tools cannot be used: %s", error, extra={"action": "tools"})
     if not (await lanes.control.run(catalog.default_model)).startswith(("demo/", "local/")):
         await litellm_model.warm()
+    # What is loaded stays: a full collection of it would hold the loop, and so the next stop, for a fifth of a second.
+    gc.collect()
+    gc.freeze()

@@ -141,6 +141,8 @@ def cost_usd(name: str, input_tokens: int, output_tokens: int) -> float | None:
 
 async def load() -> Any:
     """litellm, imported once, configured to stay on this machine, and patched to book its connections."""
+    if _load.cache_info().currsize:
+        return _load()
     return await asyncio.get_running_loop().run_in_executor(None, _load)
 
 

@@ -354,16 +354,16 @@ async def test_a_providers_failure_is_raised_with_what_had_arrived_told() -> Non
 
 
 async def test_an_abort_found_between_two_steps_stops_before_the_next_request() -> None:
-    run = Run([*call("add", '{"a": 1, "b": 2}'), CALLS], words(1), abort_at_check=2)
+    run = Run([*call("add", '{"a": 1, "b": 2}'), CALLS], words(1), abort_at_check=1)
     with pytest.raises(ExecutionAborted):
         await run.perform()
     assert len(run.requests) == 1
 
 
-async def test_every_step_is_checked_before_its_request() -> None:
+async def test_every_step_but_the_first_is_checked_before_its_request() -> None:
     run = Run([*call("add", '{"a": 1, "b": 2}'), CALLS], words(1))
     await run.perform()
-    assert run.checks == 2
+    assert run.checks == 1
 
 
 async def test_a_cancel_in_a_tool_ends_the_run_and_tells_how_the_call_ended() -> None:
