@@ -1,12 +1,13 @@
-"""What the chat does while a worker lives: tells of other workers' turns and, if configured, ends unwatched ones."""
+"""What the chat does while a worker lives: tells of others' turns and of holds; if configured, ends unwatched turns."""
 
 import time
 from typing import Any
 
+from chat import holds
 from chat.turns import turns_of
 from kernel import bus, conf
 from kernel.abort import AbortReason
-from kernel.hub import hub
+from kernel.hub import Frame, hub
 from kernel.worker import ThisWorker, executions_recovered, on_poll, this_worker
 
 _unwatched_since_s: dict[str, float] = {}
@@ -16,6 +17,7 @@ def attach(_worker: ThisWorker) -> None:
     """Connect the chat to the worker's signals. Doing it again changes nothing."""
     executions_recovered.connect(_on_recovered, dispatch_uid="chat.lifecycle")
     bus.answers["live_turn"] = _live_turn
+    hub.subscribe(holds.TOPIC, _holds_changed)
     for look in (_end_unwatched, _mirror):
         if look not in on_poll:
             on_poll.append(look)
@@ -29,6 +31,10 @@ def _live_turn(question: dict[str, Any]) -> dict[str, Any] | None:
     """Another worker asks how a turn of this one stands."""
     turn = turns_of(this_worker()).live_in(question["session_key"])
     return turn.snapshot() if turn is not None else None
+
+
+def _holds_changed(_news: Frame) -> None:
+    turns_of(this_worker()).mirror.holds.look()
 
 
 def _mirror(worker: ThisWorker) -> None:

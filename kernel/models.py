@@ -224,6 +224,7 @@ class ExecutionRecord(models.Model):
         ]
         indexes = [
             models.Index(fields=["session_key", "status"], name="execution_of_session"),
+            models.Index(fields=["session_key", "finished_at"], name="ends_of_session"),
             models.Index(fields=["worker"], condition=models.Q(status="running"), name="running_of_worker"),
         ]
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from chat import sessions, stopping
+from chat import holds, stopping
 from chat.errors import Forbidden
 from kernel import control, lanes, objects, orders
 from kernel.control import Ordered, Target
-from kernel.hub import hub
 from kernel.models import Hold
 from kernel.registry import Execution
 from studio.commands.permissions import with_permissions
@@ -32,7 +31,7 @@ async def panic(visit: Visit, command: Panic) -> None:
     fields: Fields = {"heldCount": 0}
     if ordered.hold is not None:
         fields = await lanes.control.run(_hold_fields, ordered.hold)
-        await _publish_holds()
+        holds.changed()
     later(visit, command, _confirm(visit, command, ordered, fields))
 
 
@@ -55,15 +54,7 @@ async def release(visit: Visit, command: Release) -> None:
         raise Forbidden("Releasing a hold needs the permission kernel.panic. Ask an operator.")
     released = await lanes.control.run(control.release, command.holdId, visit.person.name)
     visit.reply(command, {"released": bool(released)})
-    await _publish_holds()
-
-
-async def _publish_holds() -> None:
-    """Tell everyone who is connected here which holds affect them."""
-    for topic in hub.topics("user:"):
-        user_id = int(topic.removeprefix("user:"))
-        holds = await lanes.control.run(sessions.holds_over, user_id)
-        hub.publish(topic, {"type": "studio_chat_hold", "holds": holds})
+    holds.changed()
 
 
 def _hold_fields(hold: Hold) -> Fields:
