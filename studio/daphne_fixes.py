@@ -4,14 +4,17 @@
   1011 and 1013 too; and it drops the connection of a frame over its limit without a close frame.
 - Daphne never waits for a reader: what a slow socket does not take grows in its memory. Here a send waits while its
   transport is full, so that the socket's own bounded outbox fills instead.
+- A frame for a socket that closed in the same instant raises. Here it is dropped, as the close is on its way.
 - Daphne has no lifespan: it starts without telling the application, and its end begins with cancelling consumers. Here
   the application is started with the reactor, and has ended before its consumers are cancelled.
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
+from autobahn.exception import Disconnected
 from daphne.server import Server
 from daphne.ws_protocol import WebSocketProtocol
 
@@ -80,7 +83,8 @@ async def _handle_reply(self: Any, protocol: Any, message: dict[str, Any]) -> No
     pace: Pace | None = getattr(protocol, "studio_pace", None)
     if pace is not None and message["type"] == "websocket.send":
         await pace.writable.wait()
-    await _reply(self, protocol, message)
+    with suppress(Disconnected):  # it closed in this very instant; the consumer is being told
+        await _reply(self, protocol, message)
 
 
 def _run_started(self: Any, start: Callable[[], None]) -> None:
