@@ -41,7 +41,8 @@ class Cluster:
 
     def __init__(self, directories: Sequence[Path], provider_url: str, **changes: str):
         self.workers = [Studio(directory, None, provider_url, **changes) for directory in directories]
-        self._directory, self._changes = directories[0], changes
+        self.changes = changes
+        self._directory = directories[0]
         self._cookies: dict[str, dict[str, str]] = {}
 
     def __iter__(self) -> Iterator[Studio]:
@@ -76,8 +77,12 @@ class Cluster:
     async def connect(self, worker: Studio, user: str = "ann") -> StudioClient:
         """A socket at this worker; a login made at any is good at all."""
         if user not in self._cookies:
-            self._cookies[user] = await log_in(worker.base_url, user, f"{user}-password")
+            self._cookies[user] = await self.log_in(worker, user)
         return await StudioClient.connect(worker.base_url, self._cookies[user])
+
+    async def log_in(self, worker: Studio, user: str) -> dict[str, str]:
+        """The cookies of a login of its own."""
+        return await log_in(worker.base_url, user, f"{user}-password")
 
     async def manage(self, *arguments: str) -> tuple[int, Any]:
         """Run an operator's command on another process; return its exit code and the one value that it printed."""
@@ -87,7 +92,7 @@ class Cluster:
             *arguments,
             "--json",
             cwd=ROOT,
-            env=environment(self._directory, "http://127.0.0.1:1/v1", **self._changes),
+            env=environment(self._directory, "http://127.0.0.1:1/v1", **self.changes),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
