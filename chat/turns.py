@@ -14,20 +14,19 @@ from typing import Any
 
 from django.conf import settings
 
-from chat import admission, objects, queue, transcript
+from chat import admission, news, queue
 from chat.admission import Outgoing, Owner, Queued, Repeated, Started
 from chat.briefing import Briefing, brief
-from chat.ends import End, read_end, unnumbered, write_end
+from chat.ends import End, read_end, write_end
 from chat.errors import Conflict
-from chat.live import LiveTurn, session_topic, user_topic
+from chat.live import LiveTurn
 from chat.mirror import Mirror
-from chat.models import ChatMessage, ChatSession, QueuedMessage
+from chat.models import ChatSession
 from chat.partials import Flusher, partial
 from chat.titles import wants_title, write_title
 from kernel import agent, conf, control, lanes, runner
 from kernel.abort import AbortReason
 from kernel.control import LOOK_S
-from kernel.hub import hub
 from kernel.llm import catalog
 from kernel.models import ExecutionRecord, Hold
 from kernel.registry import Execution
@@ -65,12 +64,13 @@ class Turns:
         """Let the message in; `on_admitted` is told how before anything else is. Raises `ChatError`."""
         owner = await self._owner(outgoing.session_key, outgoing.user_id)
         admitted = await self._admit(owner, admission.admit, outgoing, owner, when_busy)
+        if isinstance(admitted, Started):
+            self._begin(admitted, on_admitted)
+            return
         on_admitted(admitted)
         match admitted:
-            case Started():
-                self._begin(admitted)
             case Queued():
-                self.publish_queue(admitted.session, admitted.queue, running=True)
+                news.tell_queue(admitted.session, admitted.queue, running=True)
                 self._interrupt(admitted.interrupts, outgoing.user_name)
             case Repeated():
                 pass
@@ -81,11 +81,12 @@ class Turns:
         """Send this queue item next, interrupting the running turn. Raises `ChatError`."""
         owner = await self._owner(session_key, user_id)
         sent = await self._admit(owner, queue.send_now, session_key, user_id, user_name, queue_id, owner)
-        on_admitted(sent)
         if sent.started is not None:
-            self._begin(sent.started)
-        elif sent.interrupts is not None:
-            self.publish_queue(sent.session, sent.queue, running=True)
+            self._begin(sent.started, lambda _: on_admitted(sent))
+            return
+        on_admitted(sent)
+        if sent.interrupts is not None:
+            news.tell_queue(sent.session, sent.queue, running=True)
             self._interrupt(sent.interrupts, user_name)
 
     async def started_from(self, queue_id: int, timeout_s: float) -> dict[str, str] | None:
@@ -110,32 +111,14 @@ class Turns:
         """Start a turn by another admission (continue, regenerate, resend). Raises `ChatError`."""
         owner = await self._owner(session_key, user_id)
         started = await self._admit(owner, admit, owner)
-        on_admitted(started)
-        self._begin(started)
-
-    def publish_queue(self, session: ChatSession, rows: list[QueuedMessage], *, running: bool) -> None:
-        hub.publish(
-            session_topic(session.pk),
-            {"type": "studio_chat_queue", "sessionKey": session.key, "queue": objects.queue(rows)},
-        )
-        self.publish_session(session, len(rows), running=running)
-
-    def publish_session(self, session: ChatSession, queue_length: int, *, running: bool) -> objects.Object:
-        """Tell of the session's state, and return the object that tells it."""
-        warnings = transcript.warnings(session.key)
-        shown = objects.session(session, running=running, queue_length=queue_length, warnings=warnings)
-        self._publish_session(session, shown)
-        return shown
-
-    def publish_deleted(self, session: ChatSession) -> None:
-        self._publish_session(session, {"key": session.key, "deleted": True})
+        self._begin(started, on_admitted)
 
     async def announce_foreign(self, execution_ids: list[str]) -> None:
         """Tell the readers of ends that were written for turns that this worker does not run."""
         for execution_id in execution_ids:
             end = await lanes.control.run(read_end, execution_id)
             if end is not None:
-                self._publish_end(end, None)
+                news.tell_end(end, None)
 
     async def take_over(self, execution_ids: list[str]) -> None:
         """This worker has ended the turns of a lost one: tell of it, and keep what Send now had promised."""
@@ -190,30 +173,29 @@ class Turns:
 
     # The run
 
-    def _begin(self, started: Started) -> None:
+    def _begin(self, started: Started, on_admitted: OnAdmitted) -> None:
+        """Run the turn, then tell of it: its tasks take their first step when this has returned."""
         execution = self._worker.registry[str(started.record.pk)]
         execution.model = started.record.model
+        worker_id = started.record.worker_id
+        assert worker_id is not None  # admitted with one
         turn = LiveTurn(
             execution,
             session_id=started.session.pk,
             message_id=started.answer.pk,
             max_steps=conf.max_steps(),
-            on_change=self._partials.watch(self._worker.id),
+            on_change=self._partials.watch(worker_id),
         )
         self._live[execution.id] = turn
-        if started.user_message is not None and started.user_message.queued_as in self._awaited:
-            self._awaited.pop(started.user_message.queued_as).set_result(None)
-        for row in (started.user_message, started.answer):
-            if row is not None:
-                self._tell_message(turn, started, row)
-        self.publish_queue(started.session, started.queue, running=True)
         runner.start(
             execution,
             functools.partial(self._answer, started, execution, turn),
-            functools.partial(self._settle, execution, turn, self._worker.id),
+            functools.partial(self._settle, execution, turn, worker_id),
             conf.limits(),
             functools.partial(self._announce, execution, turn),
         )
+        on_admitted(started)
+        self._tell_begin(started, turn)
         execution.signal.listen(lambda _: turn.stopping())  # after the runner's own listener, which closes connections
 
     async def _answer(self, started: Started, execution: Execution, turn: LiveTurn) -> str:
@@ -255,21 +237,8 @@ class Turns:
         if end is None:
             await self.announce_foreign([execution.id])
         else:
-            self._publish_end(end, turn)
+            news.tell_end(end, turn)
             self._after(end)
-
-    def _publish_end(self, end: End, turn: LiveTurn | None) -> None:
-        key = end.session.key
-        message = objects.message(end.answer, key)
-        result = objects.result(end.record, end.answer)
-        if turn is not None:
-            turn.publish("message", {"message": message})
-            turn.publish("result", result)
-        else:
-            for frame in unnumbered(end):
-                hub.publish(session_topic(end.session.pk), frame)
-        self.publish_session(end.session, end.queue_length, running=False)
-        self._transcribe(message, end.session, end.queue_length)
 
     def _after(self, end: End) -> None:
         """After a clean end the queue flows, or, with nothing in it, the title is written; else nothing by itself."""
@@ -294,35 +263,17 @@ class Turns:
             logger.exception("The next message could not be taken; it stays in the queue.", extra={"action": "next"})
             return
         if started is not None:
-            self._begin(started)
+            self._begin(started, lambda _: None)
 
     async def _title(self, end: End) -> None:
         if await write_title(self._worker, end.session, end.answer, end.record.model):
             queue_length, running = await lanes.control.run(admission.state_of, end.session)
-            self.publish_session(end.session, queue_length, running=running)
+            news.tell_session(end.session, queue_length, running=running)
 
-    # Telling
-
-    def _publish_session(self, session: ChatSession, shown: objects.Object) -> None:
-        hub.publish(
-            [session_topic(session.pk), user_topic(session.user_id)],
-            {"type": "studio_chat_session", "sessionKey": session.key, "session": shown},
-        )
-
-    def _tell_message(self, turn: LiveTurn, started: Started, row: ChatMessage) -> None:
-        row.execution = started.record
-        message = objects.message(row, started.session.key)
-        turn.publish("message", {"message": message})
-        self._transcribe(message, started.session, len(started.queue))
-
-    def _transcribe(self, message: dict[str, Any], session: ChatSession, queue_length: int) -> None:
-        before = transcript.warnings(session.key)
-
-        def done(_: object) -> None:
-            if transcript.warnings(session.key) != before:
-                self.publish_session(session, queue_length, running=self.live_in(session.key) is not None)
-
-        transcript.append(message).add_done_callback(done)
+    def _tell_begin(self, started: Started, turn: LiveTurn) -> None:
+        if started.user_message is not None and started.user_message.queued_as in self._awaited:
+            self._awaited.pop(started.user_message.queued_as).set_result(None)
+        news.tell_begin(started, turn)
 
 
 @functools.cache

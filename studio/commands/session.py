@@ -3,7 +3,7 @@
 import asyncio
 import functools
 
-from chat import objects, queue, sessions, stopping
+from chat import news, objects, queue, sessions, stopping
 from chat.admission import CONTEXT_MAX_BYTES, QUEUE_MAX, TEXT_MAX_BYTES, own_session, state_of
 from chat.errors import ChatError, Conflict, Forbidden
 from chat.live import Live, LiveTurn, session_topic
@@ -87,7 +87,7 @@ async def change_queue(visit: Visit, command: QueueEdit | QueueRemove | QueueMov
     session, rows = await lanes.control.run(_queue_change, command, visit.person.id)
     visit.reply(command, {"sessionKey": command.sessionKey, "queue": objects.queue(rows)})
     _, running = await lanes.control.run(state_of, session)
-    visit.turns.publish_queue(session, rows, running=running)
+    news.tell_queue(session, rows, running=running)
     await _mind_editing(visit, command, session)
 
 
@@ -120,7 +120,7 @@ async def _let_go(visit: Visit, command: QueueHold, session: ChatSession) -> Non
     let_go = functools.partial(queue.set_editing, command.sessionKey, visit.person.id, command.queueId, editing=False)
     session, rows = await lanes.control.run(let_go)
     _, running = await lanes.control.run(state_of, session)
-    visit.turns.publish_queue(session, rows, running=running)
+    news.tell_queue(session, rows, running=running)
     await visit.turns.resume(session)
 
 
@@ -142,7 +142,7 @@ def _queue_change(
 async def rename(visit: Visit, command: SessionRename) -> None:
     session = await lanes.control.run(sessions.rename, command.sessionKey, visit.person.id, command.title)
     queue_length, running = await lanes.control.run(state_of, session)
-    shown = visit.turns.publish_session(session, queue_length, running=running)
+    shown = news.tell_session(session, queue_length, running=running)
     visit.reply(command, {"sessionKey": command.sessionKey, "session": shown})
 
 
@@ -160,7 +160,7 @@ async def _delete_when_stopped(visit: Visit, command: SessionDelete, ordered: Or
         raise Conflict("The session's run was told to stop, but has not ended yet. Delete again in a moment.")
     session = await lanes.control.run(sessions.delete, command.sessionKey, visit.person.id)
     visit.reply(command, {"sessionKey": command.sessionKey})
-    visit.turns.publish_deleted(session)
+    news.tell_deleted(session)
 
 
 async def watch_executions(visit: Visit, command: ExecutionsSubscribe) -> None:
