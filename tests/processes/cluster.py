@@ -67,6 +67,7 @@ class Cluster:
             await op.result(reply["executionId"], START_TIMEOUT_S)
 
     def end(self) -> None:
+        """End all together."""
         running = [worker for worker in self if worker.runs]
         for worker in running:
             worker.continue_process()

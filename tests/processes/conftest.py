@@ -79,9 +79,12 @@ def redis() -> Iterator[Redis]:
 
 @pytest.fixture(scope="module")
 def make_cluster(
-    tmp_path_factory: pytest.TempPathFactory, postgres: Postgres, provider: Provider
+    tmp_path_factory: pytest.TempPathFactory, postgres: Postgres, redis: Redis, provider: Provider
 ) -> Iterator[ClusterMaker]:
-    """Makes clusters on a database of their own: `make_cluster(2, REDIS_URL=redis.url)`. They end with the module."""
+    """Makes clusters on a database of their own: `make_cluster(2, REDIS_URL=redis.url)`. They end with the module.
+
+    Before their servers do: hence `redis` here, though not every cluster is told of it.
+    """
     made: list[Cluster] = []
 
     def make(size: int, **changes: str) -> Cluster:
