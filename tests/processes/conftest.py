@@ -83,20 +83,24 @@ def make_cluster(
 ) -> Iterator[ClusterMaker]:
     """Makes clusters on a database of their own: `make_cluster(2, REDIS_URL=redis.url)`. They end with the module.
 
-    Before their servers do: hence `redis` here, though not every cluster is told of it.
+    Before their servers do: hence `redis` here, though not every cluster is told of it. With `faulted`, those servers
+    fail on purpose, and the workers' logs may tell of it.
     """
     made: list[Cluster] = []
+    checked: list[Cluster] = []
 
-    def make(size: int, **changes: str) -> Cluster:
+    def make(size: int, *, faulted: bool = False, **changes: str) -> Cluster:
         directories = [tmp_path_factory.mktemp("worker") for _ in range(size)]
         cluster = Cluster(directories, provider.url, DATABASE_URL=postgres.make_database(), **changes)
         made.append(cluster)
+        if not faulted:
+            checked.append(cluster)
         return cluster.start()
 
     yield make
     for cluster in made:
         cluster.end()
-    for cluster in made:
+    for cluster in checked:
         for worker in cluster:
             assert_no_bug_logged(worker)
 

@@ -24,7 +24,7 @@ TEMPLATE = "template_studio"
 
 
 class Server:
-    """One server process in a directory of its own. A restart keeps the port and the data."""
+    """One server process in a directory of its own."""
 
     def __init__(self) -> None:
         self.port = free_port()
@@ -60,6 +60,11 @@ class Server:
         assert self._process is not None
         self._process.kill()
         self._process.wait(EXIT_TIMEOUT_S)
+
+    def revive(self) -> None:
+        """Start it again on the same port and data, if it does not run."""
+        if self._process is None or self._process.poll() is not None:
+            self.start()
 
     def end(self) -> None:
         if self._process is not None and self._process.poll() is None:
