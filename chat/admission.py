@@ -8,15 +8,16 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.db import IntegrityError, transaction
-from django.db.models import Max, Min
+from django.db.models import Exists, Max, Min, QuerySet
 from django.utils import timezone
 
 from chat.errors import Conflict, Held, Invalid, NotFound, QueueFull
 from chat.models import AgentRole, ChatMessage, ChatSession, MessageRole, MessageStatus, QueuedMessage
 from kernel import gate
 from kernel.abort import AbortReason
-from kernel.models import ExecutionRecord, Hold, Intent
+from kernel.models import ExecutionKind, ExecutionRecord, Hold, Intent
 
 TEXT_MAX_BYTES = 64 * 1024
 CONTEXT_MAX_BYTES = 128 * 1024
@@ -83,7 +84,6 @@ class Repeated:
 def admit(outgoing: Outgoing, owner: Owner, when_busy: str) -> Started | Queued | Repeated:
     """Start, queue or refuse `outgoing`. `when_busy` is `queue`, `interrupt` or `reject`. Raises `ChatError`."""
     with transaction.atomic():
-        gate.pass_shared()
         session, created = _session_for(outgoing)
         check_limits(outgoing.text, outgoing.context)
         if repeated := _repeated(session, outgoing.client_message_id):
@@ -94,6 +94,8 @@ def admit(outgoing: Outgoing, owner: Owner, when_busy: str) -> Started | Queued 
             return replace(start_turn(session, outgoing, owner, role), created_session=created)
         if when_busy == "reject":
             raise Conflict
+        if when_busy == "interrupt":  # a hold would keep what the answer was interrupted for
+            check_holds(session.user_id, model_of(session, outgoing.model, role, owner))
         item = _enqueue(session, outgoing, role, first=when_busy == "interrupt")
         interrupts = None
         if when_busy == "interrupt":
@@ -104,7 +106,7 @@ def admit(outgoing: Outgoing, owner: Owner, when_busy: str) -> Started | Queued 
 def own_session(session_key: str, user_id: int, *, lock: bool = False) -> ChatSession:
     """The person's session by its key. Raises `NotFound`, for other people's sessions alike."""
     sessions = ChatSession.objects.select_for_update() if lock else ChatSession.objects
-    session = sessions.filter(key=session_key, user_id=user_id).first()
+    session = sessions.filter(Exists(_active(user_id)), key=session_key, user_id=user_id).first()
     if session is None:
         raise NotFound
     return session
@@ -157,9 +159,8 @@ def check_holds(user_id: int | None, model: str) -> None:
 def start_turn(session: ChatSession, outgoing: Outgoing, owner: Owner, role: AgentRole | None) -> Started:
     """Insert the user's message, the answer to be, and its execution. Raises `Held`."""
     role = role or session.agent_role
-    model = outgoing.model or (role.model if role else "") or session.model or owner.default_model
-    check_holds(session.user_id, model)
-    record = insert_record(session, owner, model, outgoing.request_id)
+    model = model_of(session, outgoing.model, role, owner)
+    record = admit_execution(session, owner, model, outgoing.request_id)
     user_message = ChatMessage.objects.create(
         session=session,
         role=MessageRole.USER,
@@ -179,9 +180,21 @@ def start_turn(session: ChatSession, outgoing: Outgoing, owner: Owner, role: Age
     return Started(session=session, record=record, answer=answer, user_message=user_message, queue=queue_of(session))
 
 
-def insert_record(session: ChatSession, owner: Owner, model: str, request_id: str) -> ExecutionRecord:
+def model_of(session: ChatSession, wanted: str, role: AgentRole | None, owner: Owner) -> str:
+    """Which model answers: the message's, the role's, the session's, or the default."""
+    role = role or session.agent_role
+    return wanted or (role.model if role else "") or session.model or owner.default_model
+
+
+def admit_execution(
+    session: ChatSession, owner: Owner, model: str, request_id: str = "", kind: str = ExecutionKind.TURN
+) -> ExecutionRecord:
+    """Pass the gate and insert the execution; the one place where anything is let in. Raises `Held`."""
+    gate.pass_shared()
+    check_holds(session.user_id, model)
     return ExecutionRecord.objects.create(
         id=owner.execution_id,
+        kind=kind,
         session_key=session.key,
         user_id=session.user_id,
         worker_id=owner.worker_id,
@@ -210,7 +223,7 @@ def title_of(text: str) -> str:
 def _session_for(outgoing: Outgoing) -> tuple[ChatSession, bool]:
     """The session, locked, made for its first message. Raises `NotFound` if it is somebody else's."""
     created = False
-    if not ChatSession.objects.filter(key=outgoing.session_key).exists():
+    if not ChatSession.objects.filter(key=outgoing.session_key).exists() and _active(outgoing.user_id).exists():
         check_limits(outgoing.text, outgoing.context)
         try:
             with transaction.atomic():
@@ -219,6 +232,11 @@ def _session_for(outgoing: Outgoing) -> tuple[ChatSession, bool]:
         except IntegrityError:
             pass  # two first messages at once: the other one made it, and is found below
     return own_session(outgoing.session_key, outgoing.user_id, lock=True), created
+
+
+def _active(user_id: int) -> QuerySet[Any]:
+    """The account, unless it was closed: its open sockets can do nothing more."""
+    return get_user_model().objects.filter(pk=user_id, is_active=True)
 
 
 def _repeated(session: ChatSession, client_message_id: str) -> Repeated | None:

@@ -11,10 +11,9 @@ from chat.admission import (
     Outgoing,
     Owner,
     Started,
-    check_holds,
+    admit_execution,
     check_limits,
     insert_answer,
-    insert_record,
     live_turn,
     own_session,
     queue_of,
@@ -23,7 +22,6 @@ from chat.admission import (
 )
 from chat.errors import Conflict, Invalid, NotFound
 from chat.models import ChatMessage, ChatSession, MessageRole, MessageStatus
-from kernel import gate
 
 UNCLEAN = {MessageStatus.ABORTED, MessageStatus.ERROR}
 
@@ -31,7 +29,6 @@ UNCLEAN = {MessageStatus.ABORTED, MessageStatus.ERROR}
 def continue_answer(session_key: str, user_id: int, message_id: str, request_id: str, owner: Owner) -> Started:
     """Go on where the last answer broke off. Raises `NotFound`, `Conflict`, `Held`, `Invalid`."""
     with transaction.atomic():
-        gate.pass_shared()
         session, message = _last(session_key, user_id, message_id, MessageRole.ASSISTANT)
         if message.status not in UNCLEAN:
             raise Invalid("This answer is complete; there is nothing to continue. Send a new message.")
@@ -41,7 +38,6 @@ def continue_answer(session_key: str, user_id: int, message_id: str, request_id:
 def regenerate(session_key: str, user_id: int, message_id: str, request_id: str, owner: Owner) -> Started:
     """Answer the last message anew; the old answer stays, and is not sent to the model any more."""
     with transaction.atomic():
-        gate.pass_shared()
         session, message = _last(session_key, user_id, message_id, MessageRole.ASSISTANT)
         return _answer(session, owner, request_id, replaces=message)
 
@@ -49,7 +45,6 @@ def regenerate(session_key: str, user_id: int, message_id: str, request_id: str,
 def resend(outgoing: Outgoing, message_id: str, owner: Owner) -> Started:
     """Send the last message with another text; it and its answers stay, and are not sent to the model any more."""
     with transaction.atomic():
-        gate.pass_shared()
         session, message = _last(outgoing.session_key, outgoing.user_id, message_id, MessageRole.USER)
         check_limits(outgoing.text)
         started = start_turn(session, replace(outgoing, context=message.context), owner, None)
@@ -83,8 +78,7 @@ def _answer(
     replaces: ChatMessage | None = None,
 ) -> Started:
     model = session.model or owner.default_model
-    check_holds(session.user_id, model)
-    record = insert_record(session, owner, model, request_id)
+    record = admit_execution(session, owner, model, request_id)
     answer = insert_answer(session, record, continues=continues, replaces=replaces)
     touch(session)
     return Started(session=session, record=record, answer=answer, user_message=None, queue=queue_of(session))

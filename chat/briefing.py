@@ -42,7 +42,7 @@ def brief(started: Started) -> Briefing:
         role=_role(role),
         context=_context(asked[-1] if asked else None),
         note=_note(stored, started.user_message),
-        tool_names=role.tools if role else None,
+        tool_names=(role.tools if role else None) or None,
         max_steps=(role.max_steps if role else None) or conf.max_steps(),
     )
 

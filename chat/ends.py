@@ -1,15 +1,23 @@
 """The end of a turn, written and read back. Each function is one piece of database work."""
 
+import logging
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from django.db import DataError
 
 from chat import objects
 from chat.models import ChatMessage, ChatSession, MessageRole
 from chat.partials import Partial
+from kernel.llm.text import storable
 from kernel.models import ExecutionRecord, usage_fields
 from kernel.registry import Execution
 from kernel.runner import Outcome, Status
+
+logger = logging.getLogger(__name__)
+
+FINISH_REASON_MAX = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,16 +50,22 @@ def write_end(execution: Execution, outcome: Outcome, worker_id: uuid.UUID, kept
     measured = {
         "steps": execution.steps,
         "duration_ms": round((now_s - execution.started_s) * 1000, 3),
-        "finish_reason": outcome.value if outcome.status is Status.COMPLETED else "",
+        "finish_reason": storable(outcome.value)[:FINISH_REASON_MAX] if outcome.status is Status.COMPLETED else "",
         **usage_fields([execution.usage, execution.pending]),
     }
     if execution.first_output_s is not None:
         measured["first_output_ms"] = round((execution.first_output_s - execution.started_s) * 1000, 3)
     if outcome.abort is not None:
         measured["settled_ms"] = round((now_s - outcome.abort.decided_s) * 1000, 3)
-    if not ExecutionRecord.objects.settle(execution.id, outcome, worker_id, kept, **measured):
-        return None
-    return read_end(execution.id)
+    try:
+        written = ExecutionRecord.objects.settle(execution.id, outcome, worker_id, kept, **measured)
+    except (DataError, ValueError):
+        # The end must be written, whatever a provider has sent.
+        logger.exception("An end was not storable as it was.", extra={"execution_id": execution.id})
+        kept = replace(kept, text=storable(kept.text), parts=storable(kept.parts))
+        outcome = replace(outcome, error=storable(outcome.error))
+        written = ExecutionRecord.objects.settle(execution.id, outcome, worker_id, kept, **measured)
+    return read_end(execution.id) if written else None
 
 
 def read_end(execution_id: str) -> End | None:

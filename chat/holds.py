@@ -42,7 +42,7 @@ class HoldNews:
 
     async def _look(self) -> None:
         try:
-            active = await lanes.control.run(_active)
+            active = await lanes.reads.run(_active)
             if active != self._told:
                 await self._tell()
                 self._told = active
@@ -57,7 +57,7 @@ class HoldNews:
     async def _tell(self) -> None:
         for topic in hub.topics(USER_TOPIC):
             user_id = int(topic.removeprefix(USER_TOPIC))
-            shown: list[objects.Object] = await lanes.control.run(sessions.holds_over, user_id)
+            shown: list[objects.Object] = await lanes.reads.run(sessions.holds_over, user_id)
             hub.publish_here(topic, {"type": "studio_chat_hold", "holds": shown})
 
 

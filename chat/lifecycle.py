@@ -18,7 +18,7 @@ def attach(_worker: ThisWorker) -> None:
     executions_recovered.connect(_on_recovered, dispatch_uid="chat.lifecycle")
     bus.answers["live_turn"] = _live_turn
     hub.subscribe(holds.TOPIC, _holds_changed)
-    for look in (_end_unwatched, _mirror):
+    for look in (_end_unwatched, _mirror, _keep_promises):
         if look not in on_poll:
             on_poll.append(look)
 
@@ -39,6 +39,10 @@ def _holds_changed(_news: Frame) -> None:
 
 def _mirror(worker: ThisWorker) -> None:
     turns_of(worker).mirror.poll()
+
+
+def _keep_promises(worker: ThisWorker) -> None:
+    turns_of(worker).keep_promises_soon()
 
 
 def _end_unwatched(worker: ThisWorker) -> None:

@@ -78,7 +78,7 @@ class Mirror:
         try:
             whole = not self._worker.bus.hears
             known = [pk for pk in followed if pk in self._seen.keys]
-            seen = await lanes.writes.run(_read, followed, known, since_s, list(self._told), self._worker.id, whole)
+            seen = await lanes.reads.run(_read, followed, known, since_s, list(self._told), self._worker.id, whole)
             before, self._seen = self._seen, seen
             for session_id, frame in [*_changed_messages(before, seen), *self._ends(seen), *_changed(before, seen)]:
                 # The readers of this worker only: the others look for themselves.

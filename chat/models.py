@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any, Self
 
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models.functions import Now
 
@@ -21,6 +22,12 @@ class AgentRole(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def clean(self) -> None:
+        """`tools` is a list of names."""
+        names = self.tools
+        if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+            raise ValidationError({"tools": 'Write a list of tool names, as ["add", "search"], or leave it empty.'})
 
 
 class ChatSession(models.Model):

@@ -39,6 +39,7 @@ def message(row: ChatMessage, session_key: str) -> Object:
         "error": error(record) if record and ended else None,
         "finishReason": record.finish_reason or None if record and ended else None,
         "executionId": str(row.execution_id) if row.execution_id else None,
+        "model": record.model or None if record else None,
         "usage": usage(record) if record and ended else None,
         "stop": stop(record) if record and ended else None,
         "interruptedPrevious": row.interrupted_previous,
@@ -62,6 +63,7 @@ def stop(record: ExecutionRecord) -> Object | None:
     return {
         "by": record.requested_by or None,
         "source": record.source,
+        "reason": record.why or None,
         "requestedAt": ms(record.requested_at),
         "upstreamClosedMs": record.upstream_closed_ms,
         "settledMs": record.settled_ms,

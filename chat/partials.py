@@ -6,6 +6,7 @@ Text that flows is kept at least every `TICK_S`; a finished step or tool at once
 import asyncio
 import logging
 import uuid
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,10 @@ from kernel.models import ExecutionRecord, usage_fields
 logger = logging.getLogger(__name__)
 
 TICK_S = 0.3
+BATCH = 10
+
+
+Spawn = Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,9 +40,10 @@ class Partial:
 
 
 class Flusher:
-    """Writes the partials of the turns that changed. It sleeps while nothing does."""
+    """Writes the partials of the turns that changed. It sleeps while nothing does. `spawn` starts its owned task."""
 
-    def __init__(self) -> None:
+    def __init__(self, spawn: Spawn) -> None:
+        self._spawn = spawn
         self._changed: dict[str, tuple[LiveTurn, uuid.UUID]] = {}
         self._something = asyncio.Event()
         self._now = asyncio.Event()
@@ -52,19 +58,13 @@ class Flusher:
             if now:
                 self._now.set()
             if self._task is None or self._task.done():
-                self._task = asyncio.create_task(self._run(), name="partials")
+                self._task = self._spawn(self._run(), "partials")
 
         return changed
 
     def forget(self, execution_id: str) -> None:
         """The turn has ended; its end is written by whoever settles it."""
         self._changed.pop(execution_id, None)
-
-    async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
-            self._task = None
 
     async def _run(self) -> None:
         while True:
@@ -117,12 +117,18 @@ def _save(partials: list[Partial]) -> list[str]:
     live = ExecutionRecord.objects.live().filter(pk__in=ids).values_list("pk", "worker_id")
     owners = {str(pk): worker_id for pk, worker_id in live}
     refused = []
-    with transaction.atomic():
-        for each in partials:
-            mine = owners.get(each.execution_id) == each.worker_id
-            if not mine or not ChatMessage.objects.save_partial(each.message_id, text=each.text, parts=each.parts):
-                refused.append(each.execution_id)
+    for batch in _batches(partials):
+        with transaction.atomic():
+            for each in batch:
+                mine = owners.get(each.execution_id) == each.worker_id
+                if not mine or not ChatMessage.objects.save_partial(each.message_id, text=each.text, parts=each.parts):
+                    refused.append(each.execution_id)
     for each in partials:
         if each.record and each.execution_id not in refused:
             ExecutionRecord.objects.live().filter(pk=each.execution_id, worker_id=each.worker_id).update(**each.record)
     return refused
+
+
+def _batches(partials: list[Partial]) -> list[list[Partial]]:
+    """A few at a time: a turn that ends waits for the rows of its own batch only."""
+    return [partials[first : first + BATCH] for first in range(0, len(partials), BATCH)]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from chat.admission import (
@@ -13,6 +13,7 @@ from chat.admission import (
     check_holds,
     check_limits,
     live_turn,
+    model_of,
     order_interrupt,
     own_session,
     queue_of,
@@ -20,7 +21,7 @@ from chat.admission import (
 )
 from chat.errors import ChatError, NotFound, Stale
 from chat.models import ChatMessage, ChatSession, QueuedMessage, QueuedQuerySet
-from kernel import gate
+from kernel.models import ExecutionRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +43,6 @@ class SentNow:
 def send_now(session_key: str, user_id: int, user_name: str, queue_id: str, owner: Owner) -> SentNow:
     """Send this item next: at once if idle, else by interrupting the running turn. Repeats answer as the first did."""
     with transaction.atomic():
-        gate.pass_shared()
         session = own_session(session_key, user_id, lock=True)
         item = session.queue.filter(pk=_pk(queue_id)).first()
         if item is None:
@@ -54,7 +54,7 @@ def send_now(session_key: str, user_id: int, user_name: str, queue_id: str, owne
         if busy is None:
             started = _take(session, item, owner)
             return SentNow(session=session, queue=queue_of(session), started=started)
-        check_holds(session.user_id, item.model or busy.model)
+        check_holds(session.user_id, model_of(session, item.model, item.agent_role, owner))
         first = session.queue.in_order().first()
         if first is not None and first.pk != item.pk:
             item.position = first.position - 1
@@ -68,7 +68,6 @@ def send_now(session_key: str, user_id: int, user_name: str, queue_id: str, owne
 def take_next(session_id: int, owner: Owner, *, promoted_only: bool) -> Started | None:
     """Send the head of the queue if the session is idle and nothing holds it; `promoted_only`: if Send now said so."""
     with transaction.atomic():
-        gate.pass_shared()
         session = ChatSession.objects.select_for_update().filter(pk=session_id).first()
         head = session.queue.in_order().first() if session else None
         if session is None or head is None or live_turn(session) is not None:
@@ -85,6 +84,13 @@ def sent_as(queue_id: int) -> dict[str, str] | None:
     """The `messageId` and `executionId` that this item became, if it was sent."""
     row = ChatMessage.objects.filter(queued_as=queue_id).values_list("pk", "execution_id").first()
     return {"messageId": str(row[0]), "executionId": str(row[1])} if row else None
+
+
+def promised() -> list[ChatSession]:
+    """The idle sessions whose head Send now has promised to send."""
+    live = ExecutionRecord.objects.live().turns().filter(session_key=OuterRef("key"))
+    waiting = QueuedMessage.objects.filter(session=OuterRef("pk"), promoted=True)
+    return list(ChatSession.objects.filter(Exists(waiting), ~Exists(live)))
 
 
 def queued(*, session_key: str | None = None, user_id: int | None = None, model: str = "") -> QueuedQuerySet:

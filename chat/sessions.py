@@ -1,4 +1,4 @@
-"""A person's sessions: the snapshot of one, the list, rename, delete. Each read is one function in one transaction."""
+"""A person's sessions: the snapshot of one, the list, rename, delete."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -60,21 +60,23 @@ class Snapshot:
 
 
 def snapshot(session_key: str, user_id: int, limit: int, before: str | None) -> Snapshot:
-    """Read the session's last `limit` messages (before the message `before`). Raises `NotFound`."""
-    with transaction.atomic():
-        session = own_session(session_key, user_id)
-        rows = session.messages.select_related("execution").order_by("-id")
-        if before is not None:
-            if not (before.isascii() and before.isdigit()) or not session.messages.filter(pk=before[:18]).exists():
-                raise NotFound("There is no such message in this session.")
-            rows = rows.filter(pk__lt=int(before))
-        return Snapshot(
-            session=session,
-            messages=list(rows[:limit])[::-1],
-            queue=objects.queue(queue_of(session)),
-            holds=holds_over(user_id),
-            running=ExecutionRecord.objects.live().turns().of_session(session_key).exists(),
-        )
+    """Read the session's last `limit` messages (before the message `before`). Raises `NotFound`.
+
+    Not one moment's picture: what changes between the reads is told by the events that follow.
+    """
+    session = own_session(session_key, user_id)
+    rows = session.messages.select_related("execution").order_by("-id")
+    if before is not None:
+        if not (before.isascii() and before.isdigit()) or not session.messages.filter(pk=before[:18]).exists():
+            raise NotFound("There is no such message in this session.")
+        rows = rows.filter(pk__lt=int(before))
+    return Snapshot(
+        session=session,
+        messages=list(rows[:limit])[::-1],
+        queue=objects.queue(queue_of(session)),
+        holds=holds_over(user_id),
+        running=ExecutionRecord.objects.live().turns().of_session(session_key).exists(),
+    )
 
 
 def holds_over(user_id: int) -> list[dict[str, Any]]:

@@ -12,10 +12,10 @@ from contextlib import aclosing
 from django.conf import settings
 from django.db import transaction
 
-from chat.admission import check_holds
+from chat.admission import Owner, admit_execution
 from chat.errors import Held
 from chat.models import ChatMessage, ChatSession
-from kernel import conf, gate, lanes, runner
+from kernel import conf, lanes, runner
 from kernel.abort import AbortSignal
 from kernel.clocks import Limits, ProviderClock
 from kernel.llm import catalog
@@ -53,8 +53,9 @@ async def write_title(worker: ThisWorker, session: ChatSession, answer: ChatMess
     worker.registry.register(execution_id, session_key=session.key, kind="title", user_id=session.user_id, model=model)
     execution = worker.registry[execution_id]
     try:
-        await lanes.control.run(_insert, execution, worker.id)
-        request = await lanes.control.run(_request, session, answer, model)
+        request = await lanes.reads.run(_request, session, answer, model)
+        owner = Owner(execution_id=execution_id, worker_id=worker.id, default_model=model)
+        await lanes.control.run(_insert, session, owner, model)
     except BaseException as error:
         worker.registry.unregister(execution_id)
         execution.ended.set()
@@ -106,19 +107,10 @@ async def _settle(
     return changed is not None
 
 
-def _insert(execution: Execution, worker_id: uuid.UUID) -> None:
+def _insert(session: ChatSession, owner: Owner, model: str) -> None:
     """Admit the execution as any other. Raises `Held`."""
     with transaction.atomic():
-        gate.pass_shared()
-        check_holds(execution.user_id, execution.model)
-        ExecutionRecord.objects.create(
-            id=execution.id,
-            kind=ExecutionKind.TITLE,
-            session_key=execution.session_key,
-            user_id=execution.user_id,
-            worker_id=worker_id,
-            model=execution.model,
-        )
+        admit_execution(session, owner, model, kind=ExecutionKind.TITLE)
 
 
 def _request(session: ChatSession, answer: ChatMessage, model: str) -> ModelRequest:

@@ -13,7 +13,7 @@ from typing import Any
 from django.conf import settings
 from prometheus_client import Counter
 
-from kernel.json import dumps
+from kernel.jsontext import dumps
 
 logger = logging.getLogger(__name__)
 
@@ -29,9 +29,25 @@ def append(message: dict[str, Any]) -> "asyncio.Future[bool]":
     return asyncio.get_running_loop().run_in_executor(_pool, _append, message["sessionKey"], message)
 
 
+def retire(session_key: str, session_id: int) -> None:
+    """The session was deleted: its file gives the name free, since the key may be used again by somebody else."""
+    asyncio.get_running_loop().run_in_executor(_pool, _retire, session_key, session_id)
+
+
 def warnings(session_key: str) -> list[str]:
     """What the session's page should say about its transcript."""
     return [WARNING] if session_key in _failing else []
+
+
+def _retire(session_key: str, session_id: int) -> None:
+    path = settings.STUDIO_TRANSCRIPT_DIR / f"{session_key}.jsonl"
+    try:
+        path.rename(path.with_name(f"{session_key}.deleted-{session_id}.jsonl"))
+    except FileNotFoundError:
+        pass  # nothing was ever written
+    except OSError as error:
+        FAILED.inc()
+        logger.error("A transcript could not be put aside: %s", error, extra={"action": "transcript"})
 
 
 def _append(session_key: str, message: dict[str, Any]) -> bool:

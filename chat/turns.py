@@ -7,6 +7,7 @@ always run. The end is written before it is told, and told once.
 import asyncio
 import functools
 import logging
+import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterator
@@ -36,6 +37,8 @@ from kernel.worker import ThisWorker
 
 logger = logging.getLogger(__name__)
 
+PROMISES_S = 3.0
+
 OnAdmitted = Callable[[Any], None]
 
 
@@ -45,8 +48,9 @@ class Turns:
     def __init__(self, worker: ThisWorker):
         self._worker = worker
         self._live: dict[str, LiveTurn] = {}
-        self._partials = Flusher()
+        self._partials = Flusher(worker.spawn)
         self._default_model = ""
+        self._promises_s = time.monotonic()
         self._awaited: dict[int, asyncio.Future[None]] = {}
         self.mirror = Mirror(worker)
 
@@ -97,7 +101,7 @@ class Turns:
         here = self._awaited.setdefault(queue_id, asyncio.get_running_loop().create_future())
         try:
             async with asyncio.timeout(timeout_s):
-                while (sent := await lanes.control.run(queue.sent_as, queue_id)) is None:
+                while (sent := await lanes.reads.run(queue.sent_as, queue_id)) is None:
                     await asyncio.wait({here}, timeout=LOOK_S)
                 return sent
         except TimeoutError:
@@ -116,29 +120,37 @@ class Turns:
     async def announce_foreign(self, execution_ids: list[str]) -> None:
         """Tell the readers of ends that were written for turns that this worker does not run."""
         for execution_id in execution_ids:
-            end = await lanes.control.run(read_end, execution_id)
+            end = await lanes.reads.run(read_end, execution_id)
             if end is not None:
                 news.tell_end(end, None)
 
     async def take_over(self, execution_ids: list[str]) -> None:
         """This worker has ended the turns of a lost one: tell of it, and keep what Send now had promised."""
         await self.announce_foreign(execution_ids)
-        for execution_id in execution_ids:
-            end = await lanes.control.run(read_end, execution_id)
-            if end is not None and end.record.abort_reason == AbortReason.USER_INTERRUPT:
-                self._spawn_next(end.session, promoted_only=True)
+        await self.keep_promises()
+
+    def keep_promises_soon(self) -> None:
+        """Look for promises now and then; there are hardly ever any."""
+        if time.monotonic() - self._promises_s > PROMISES_S:
+            self._promises_s = time.monotonic()
+            self._worker.spawn(self.keep_promises(), "promises")
+
+    async def keep_promises(self) -> None:
+        """Send what Send now promised and nobody sent: its worker was lost between the end and the next turn."""
+        for session in await lanes.reads.run(queue.promised):
+            self.spawn_next(session, promoted_only=True)
 
     async def resume(self, session: ChatSession) -> None:
         """An item is no longer being edited: if it held the queue up after a clean end, the queue flows on."""
-        if await lanes.control.run(admission.is_idle_and_clean, session):
-            self._spawn_next(session, promoted_only=False)
+        if await lanes.reads.run(admission.is_idle_and_clean, session):
+            self.spawn_next(session, promoted_only=False)
 
     # Admission
 
     async def _owner(self, session_key: str, user_id: int) -> Owner:
         await self._worker.ready()
         if not self._default_model:
-            self._default_model = await lanes.control.run(catalog.default_model)
+            self._default_model = await lanes.reads.run(catalog.default_model)
         if self._worker.draining:
             raise Conflict("The server is shutting down. Your message was not sent; send it again in a moment.")
         execution_id = str(uuid.uuid4())
@@ -201,7 +213,7 @@ class Turns:
     async def _answer(self, started: Started, execution: Execution, turn: LiveTurn) -> str:
         model_name = started.record.model
         model = await catalog.ready_model(model_name)
-        briefing, tools, order = await lanes.control.run(_prepare, started)
+        briefing, tools, order = await lanes.reads.run(_prepare, started)
         _obey(execution, order)
         answering = agent.Agent(
             model=model,
@@ -219,7 +231,7 @@ class Turns:
 
     async def _checkpoint(self, record: ExecutionRecord, execution: Execution) -> None:
         """Between steps: obey what nobody has told this worker of yet."""
-        _obey(execution, await lanes.control.run(_order_for, record))
+        _obey(execution, await lanes.reads.run(_order_for, record))
 
     # The end
 
@@ -241,15 +253,15 @@ class Turns:
             self._after(end)
 
     def _after(self, end: End) -> None:
-        """After a clean end the queue flows, or, with nothing in it, the title is written; else nothing by itself."""
-        promised = end.record.abort_reason == AbortReason.USER_INTERRUPT
+        """After a clean end the queue flows or, if it is empty, the title is written; else only what is promised."""
         clean = end.record.status == Status.COMPLETED
-        if end.queue_length and (clean or promised):
-            self._spawn_next(end.session, promoted_only=promised)
+        if end.queue_length:
+            self.spawn_next(end.session, promoted_only=not clean)
         elif clean and end.first_turn and wants_title(end.record.model):
             self._worker.spawn(self._title(end), name=f"title:{end.session.key}")
 
-    def _spawn_next(self, session: ChatSession, *, promoted_only: bool) -> None:
+    def spawn_next(self, session: ChatSession, *, promoted_only: bool) -> None:
+        """Take the head of the queue, in a task of its own; `promoted_only`: if Send now promised it."""
         self._worker.spawn(self._next(session, promoted_only=promoted_only), name=f"next:{session.key}")
 
     async def _next(self, session: ChatSession, *, promoted_only: bool) -> None:
@@ -267,7 +279,7 @@ class Turns:
 
     async def _title(self, end: End) -> None:
         if await write_title(self._worker, end.session, end.answer, end.record.model):
-            queue_length, running = await lanes.control.run(admission.state_of, end.session)
+            queue_length, running = await lanes.reads.run(admission.state_of, end.session)
             news.tell_session(end.session, queue_length, running=running)
 
     def _tell_begin(self, started: Started, turn: LiveTurn) -> None:
@@ -282,7 +294,7 @@ def toolbox() -> Toolbox:
     return Toolbox.load(settings.STUDIO_TOOLS)
 
 
-Order = tuple[str, str, str]
+Order = tuple[str, str, str, str]
 
 
 def _prepare(started: Started) -> tuple[Briefing, Toolbox, Order | None]:
@@ -293,22 +305,22 @@ def _prepare(started: Started) -> tuple[Briefing, Toolbox, Order | None]:
 
 
 def _order_for(record: ExecutionRecord) -> Order | None:
-    """An order to abort this execution, or a hold over it, as the ledger has it now: reason, by whom, from where."""
+    """An order to abort this execution, or a hold over it, as the ledger has it now: reason, by, source, why."""
     order = (
         ExecutionRecord.objects.filter(pk=record.pk)
         .exclude(intent="")
-        .values_list("intent", "requested_by", "source")
+        .values_list("intent", "requested_by", "source", "why")
         .first()
     )
     if order is None and (hold := Hold.objects.over(user_id=record.user_id, model=record.model).first()):
-        return AbortReason.PANIC_STOP, hold.by, "hold"
+        return AbortReason.PANIC_STOP, hold.by, "hold", hold.reason
     return order
 
 
 def _obey(execution: Execution, order: Order | None) -> None:
     if order is not None:
-        reason, by, source = order
-        execution.controller.abort(reason, by=by, source=source)
+        reason, by, source, why = order
+        execution.controller.abort(reason, by=by, source=source, why=why)
 
 
 _turns: "weakref.WeakKeyDictionary[ThisWorker, Turns]" = weakref.WeakKeyDictionary()

@@ -45,14 +45,15 @@ class ExecutionAborted(Exception):
 class Abort:
     """One decision: why, by whom, from where.
 
-    `by` is a user name, or empty where no person decided; `source` names the door (`web`, `panic`, `command`, `clock`
-    …). `at` is the wall clock in seconds since the epoch, `decided_s` the monotonic clock of this process in seconds,
-    from which latencies are measured.
+    `by` is a user name, or empty where no person decided, `why` what they said of it; `source` names the door (`web`,
+    `panic`, `command`, `clock` …). `at` is the wall clock in seconds since the epoch, `decided_s` the monotonic clock
+    of this process in seconds, from which latencies are measured.
     """
 
     reason: AbortReason
     by: str = ""
     source: str = ""
+    why: str = ""
     timeout_kind: TimeoutKind | None = None
     at: float = field(default_factory=time.time)
     decided_s: float = field(default_factory=time.monotonic)
@@ -127,6 +128,7 @@ class AbortController:
         *,
         by: str = "",
         source: str = "",
+        why: str = "",
         timeout_kind: TimeoutKind | None = None,
     ) -> bool:
         """Decide. Return True if this call decided; False if it was decided or finished before.
@@ -136,7 +138,7 @@ class AbortController:
         reason = AbortReason(reason)
         if self._finished or self.signal.aborted:
             return False
-        self.signal._fire(Abort(reason=reason, by=by, source=source, timeout_kind=timeout_kind))
+        self.signal._fire(Abort(reason=reason, by=by, source=source, why=why, timeout_kind=timeout_kind))
         return True
 
     def finish(self) -> None:

@@ -25,6 +25,7 @@ YIELD_S = 0.005
 # The usual rule of thumb for the tokens of a text whose provider never counted them.
 CHARS_PER_TOKEN = 4
 
+NAME_MAX = 200  # longer names and ids of calls are no provider's
 NO_OUTPUT = "(no output)"  # some providers refuse an empty result
 
 Message = dict[str, Any]
@@ -185,13 +186,14 @@ class _Call:
         call = self._by_index.get(delta.index)
         if call is None:
             taken = {c.call_id for c in self._answer.calls}
-            call_id = delta.call_id if delta.call_id and delta.call_id not in taken else ""
+            given = storable(delta.call_id)[:NAME_MAX]
+            call_id = given if given and given not in taken else ""
             call = _ToolCall(call_id=call_id or f"call_{self._execution.id[:8]}_{self._step}_{delta.index}")
             self._by_index[delta.index] = call
             self._answer.calls.append(call)
         call.pieces.append(delta.arguments)
         if delta.name and not call.name:
-            call.name = delta.name
+            call.name = storable(delta.name)[:NAME_MAX]
         if delta.name and not self._final:  # on the last step there are no tools: what is called all the same is not
             self._tell(ToolStarted(step=self._step, call_id=call.call_id, name=call.name, input=None))
 

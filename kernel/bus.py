@@ -33,6 +33,9 @@ ASK_S = 0.3
 BATCH_S = 0.01
 # Interest is told anew this often, and forgotten when it was not told for three times as long.
 INTEREST_S = 2.0
+INTEREST_DELAY_S = 0.02
+# More frames than this for one worker are not kept while the broker is slow: the hole makes its readers subscribe anew.
+FRAMES_MAX = 2000
 FAILURES = (OSError, RedisError, TimeoutError)
 
 # Questions that other workers may ask, by name; answered on the event loop, at once.
@@ -70,6 +73,8 @@ class Bus:
         self._interest: dict[str, dict[str, float]] = {}
         self._frames: dict[str, list[tuple[list[str], str]]] = {}
         self._batch: asyncio.TimerHandle | None = None
+        self._sending = False
+        self._interest_due: asyncio.TimerHandle | None = None
 
     @property
     def is_open(self) -> bool:
@@ -153,20 +158,39 @@ class Bus:
             channel for topic in topics for channel, until_s in self._interest.get(topic, {}).items() if until_s > now_s
         }
         for channel in channels:
-            self._frames.setdefault(channel, []).append((topics, frame.text))
-        if channels and self._batch is None:
+            frames = self._frames.setdefault(channel, [])
+            if len(frames) < FRAMES_MAX:
+                frames.append((topics, frame.text))
+        if channels:
+            self._send_soon()
+
+    def _send_soon(self) -> None:
+        if self._batch is None and not self._sending:
             self._batch = asyncio.get_running_loop().call_later(BATCH_S, self._send_batch)
 
     def _send_batch(self) -> None:
         self._batch = None
         batches, self._frames = self._frames, {}
+        self._sending = True
         self._spawn(self._send_batches(batches), "bus:frames")
 
     async def _send_batches(self, batches: dict[str, list[tuple[list[str], str]]]) -> None:
-        for channel, frames in batches.items():
-            await self._send(channel, {"verb": "frames", "frames": frames})
+        """One batch at a time, so that frames never overtake each other."""
+        try:
+            for channel, frames in batches.items():
+                await self._send(channel, {"verb": "frames", "frames": frames})
+        finally:
+            self._sending = False
+            if self._frames:
+                self._send_soon()
 
     def _on_interest_here(self) -> None:
+        """Told a little later, together with what comes meanwhile: many sockets come back at once after a restart."""
+        if self._interest_due is None:
+            self._interest_due = asyncio.get_running_loop().call_later(INTEREST_DELAY_S, self._spawn_interest)
+
+    def _spawn_interest(self) -> None:
+        self._interest_due = None
         self._spawn(self._tell_interest(), "bus:interest")
 
     async def _tell_interest(self) -> None:
@@ -184,10 +208,11 @@ class Bus:
         while True:
             try:
                 message = await self._layer.receive(self.channel)
+                self._on_message(message)
             except FAILURES:
                 await asyncio.sleep(SEND_S)
-                continue
-            self._on_message(message)
+            except (KeyError, TypeError, ValueError, AttributeError):
+                logger.exception("A message of another worker could not be understood.", extra={"action": "bus"})
 
     async def _join(self) -> None:
         self.channel = self.channel or await self._layer.new_channel("worker.")

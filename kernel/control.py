@@ -175,7 +175,7 @@ def strike(worker: ThisWorker, target: Target, intent: Intent) -> list[Execution
     """Abort at once what this process owns of `target`; return it, with what was being aborted already."""
     struck = [execution for execution in worker.registry if target.matches(execution)]
     for execution in struck:
-        execution.controller.abort(intent.reason, by=intent.by, source=intent.source)
+        execution.controller.abort(intent.reason, by=intent.by, source=intent.source, why=intent.why)
     return struck
 
 
@@ -264,12 +264,14 @@ async def _ended_elsewhere(worker: ThisWorker, channels: dict[str, str]) -> None
 
 def _count(ordered: Ordered, active: Q) -> Counts:
     ids = {*ordered.ids, *(execution.id for execution in ordered.struck)}
-    ends = ExecutionRecord.objects.filter(pk__in=ids).values_list("status", flat=True)
+    ends = ExecutionRecord.objects.filter(pk__in=ids).values_list("pk", "status")
     counts = Counts(
         already_finished=len(ordered.finished - ids), active=ExecutionRecord.objects.stoppable().filter(active).count()
     )
-    for status in ends:
-        match status:
+    # Its end is written, but its connection would not close: not confirmed until it has.
+    open_still = {execution.id for execution in ordered.struck if execution.book.open}
+    for pk, status in ends:
+        match ExecutionStatus.RUNNING if str(pk) in open_still else status:
             case ExecutionStatus.ABORTED:
                 counts = replace(counts, aborted=counts.aborted + 1)
             case ExecutionStatus.RUNNING:

@@ -4,11 +4,14 @@
 happened. A frame is serialised once, however many sockets it goes to.
 """
 
+import logging
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
 
-from kernel.json import dumps, loads
+from kernel.jsontext import dumps, loads
+
+logger = logging.getLogger(__name__)
 
 
 class Frame:
@@ -74,7 +77,10 @@ class Hub:
     def deliver(self, topics: Iterable[str], frame: Frame) -> None:
         """Deliver a frame that is there already to the listeners of this process only."""
         for subscriber in set().union(*(self._topics.get(name, ()) for name in topics)):
-            subscriber(frame)
+            try:
+                subscriber(frame)
+            except Exception:  # one broken reader must not hurt the others, or the run that tells
+                logger.exception("A reader could not be told.", extra={"action": "hub"})
 
     def topics(self, prefix: str = "") -> list[str]:
         """The topics listened to that begin with `prefix`; without one, all that concern other processes too."""

@@ -1,13 +1,14 @@
 """Database work off the event loop: small thread pools with a connection kept per thread.
 
 A whole transaction is one synchronous function. A caller that is cancelled returns at once while its function still
-runs to the end: a write is never torn. Control (admission, stop, settle) has a lane of its own, so that a stop never
-waits behind the writes of running text.
+runs to the end: a write is never torn. Control has a lane of its own, so that a stop never waits behind a search, or
+behind the writes of running text.
 """
 
 import asyncio
 import functools
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
@@ -16,6 +17,10 @@ from django.db import DatabaseError, InterfaceError, connections
 
 # What the database raises when it does not answer; InterfaceError is not a DatabaseError.
 FAILURES = (DatabaseError, InterfaceError)
+
+# A connection that was not used for this long is checked before it is.
+REST_S = 2.0
+_last = threading.local()
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,6 +54,13 @@ class Lane:
 
 
 def _guarded(function: Callable[[], T]) -> T:
+    # A connection that has rested may be dead, after a restart of the database: it is looked at before it is used.
+    rested_s = time.monotonic() - getattr(_last, "used_s", 0.0)
+    _last.used_s = time.monotonic()
+    if rested_s > REST_S:
+        for connection in connections.all(initialized_only=True):
+            connection.health_check_done = False  # type: ignore[attr-defined]  # django-stubs does not know it
+            connection.close_if_health_check_failed()
     try:
         return function()
     except FAILURES:
@@ -63,5 +75,6 @@ def _close_connection(meet: threading.Barrier) -> None:
     meet.wait(timeout=10)
 
 
-control = Lane("control", 4)
-writes = Lane("writes", 1)
+control = Lane("control", 4)  # admission, orders, ends, the lease
+reads = Lane("reads", 3)  # what is shown; may be slow
+writes = Lane("writes", 1)  # running answers

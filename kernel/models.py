@@ -5,6 +5,7 @@ count says who won, and times that processes compare (heartbeat, lease) are writ
 clock.
 """
 
+import logging
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 from django.conf import settings
-from django.db import models, transaction
+from django.db import DatabaseError, models, transaction
 from django.db.models.functions import Coalesce, Now
 from django.dispatch import Signal
 
@@ -20,6 +21,8 @@ from kernel.abort import Abort, AbortReason, TimeoutKind
 from kernel.audit import AuditEntry as AuditEntry  # the ledger's third table, in a module of its own
 from kernel.events import Usage
 from kernel.runner import Outcome, Status
+
+logger = logging.getLogger(__name__)
 
 # Sent inside the transaction that ends an execution, with `record` (as written) and `work` (what its owner kept in
 # memory, or None when somebody else ends it). Whoever gives the execution its meaning ends that in the same
@@ -58,9 +61,6 @@ class WorkerQuerySet(models.QuerySet["Worker"]):
         lease = Now() + timedelta(seconds=lease_s)
         mine = self.filter(pk=pk, lease_until__gte=Now())
         return bool(mine.update(heartbeat_at=Now(), lease_until=lease, channel=channel))
-
-    def lost(self) -> Self:
-        return self.filter(lease_until__lt=Now())
 
 
 class Worker(models.Model):
@@ -106,15 +106,26 @@ class ExecutionQuerySet(models.QuerySet["ExecutionRecord"]):
         return self.filter(session_key=session_key)
 
     def orphaned(self) -> Self:
-        """Running, but their worker's lease has run out (in the database's clock) or its row is gone."""
-        return self.live().filter(models.Q(worker__lease_until__lt=Now()) | models.Q(worker=None))
+        """Running, but their worker's lease has run out (in the database's clock) or its row is gone.
+
+        Without a join: PostgreSQL evaluates the conditions of an UPDATE anew after it waited for a row, but not those
+        that a join has moved into a subquery.
+        """
+        alive = Worker.objects.filter(pk=models.OuterRef("worker_id"), lease_until__gte=Now())
+        return self.live().filter(~models.Exists(alive))
 
     def order(self, intent: Intent) -> int:
         """Write the intent on those that carry none yet: the first reason and author stay."""
         return (
             self.live()
             .filter(intent="")
-            .update(intent=intent.reason, requested_by=intent.by, source=intent.source, requested_at=Now())
+            .update(
+                intent=intent.reason,
+                requested_by=intent.by,
+                source=intent.source,
+                why=intent.why,
+                requested_at=Now(),
+            )
         )
 
     def settle(self, pk: str, outcome: Outcome, worker_id: uuid.UUID | None, work: Any = None, **measured: Any) -> bool:
@@ -134,15 +145,27 @@ class ExecutionQuerySet(models.QuerySet["ExecutionRecord"]):
     def settle_orphans(self) -> list[str]:
         """End every orphan: by the stop that was ordered for it, else as lost. Return the ids that this call ended."""
         ended = []
-        for record in self.orphaned().iterator():
+        for pk in list(self.orphaned().values_list("pk", flat=True)):
+            try:
+                if self.settle_lost(pk, None):
+                    ended.append(str(pk))
+            except (DatabaseError, ValueError):
+                logger.exception("An orphan could not be ended; the others are.", extra={"execution_id": str(pk)})
+        return ended
+
+    def settle_lost(self, pk: uuid.UUID, worker_id: uuid.UUID | None) -> bool:
+        """End an execution that nobody runs. What was ordered is read in the transaction that ends it."""
+        with transaction.atomic():
+            record = self.live().select_for_update().filter(pk=pk).first()
+            if record is None:
+                return False
             abort = Abort(
                 reason=AbortReason(record.intent or AbortReason.WORKER_LOST),
                 by=record.requested_by,
                 source=record.source or "recovery",
+                why=record.why,
             )
-            if self.settle(str(record.pk), Outcome(status=Status.ABORTED, abort=abort), None):
-                ended.append(str(record.pk))
-        return ended
+            return self.settle(str(pk), Outcome(status=Status.ABORTED, abort=abort), worker_id)
 
 
 def _end_fields(outcome: Outcome) -> dict[str, Any]:
@@ -157,6 +180,7 @@ def _end_fields(outcome: Outcome) -> dict[str, Any]:
             "intent": abort.reason,
             "requested_by": abort.by,
             "source": abort.source,
+            "why": abort.why,
             # The order's own time where it was written; else the moment of the decision.
             "requested_at": Coalesce("requested_at", datetime.fromtimestamp(abort.at, UTC)),
         }
@@ -180,6 +204,7 @@ class ExecutionRecord(models.Model):
     intent = models.CharField(max_length=32, choices=choices(AbortReason), blank=True)
     requested_by = models.CharField(max_length=150, blank=True)
     source = models.CharField(max_length=32, blank=True)
+    why = models.TextField(blank=True)
     requested_at = models.DateTimeField(null=True, blank=True)
 
     abort_reason = models.CharField(max_length=32, choices=choices(AbortReason), blank=True)

@@ -35,8 +35,9 @@ async def stop(targets: Iterable[Target], *, by: str, source: str) -> Ordered:
     """Stop each target by an order of its own, so that each locks only its own session."""
     intent = Intent(reason=AbortReason.SESSION_STOP, by=by, source=source)
     all_ordered = Ordered(struck=[])
-    for target in targets:
-        ordered = await control.order(this_worker(), target, intent)
+    struck = {target: control.strike(this_worker(), target, intent) for target in targets}  # all, before any waits
+    for target in struck:
+        ordered = await control.order(this_worker(), target, intent, struck=struck[target])
         all_ordered.struck += ordered.struck
         all_ordered.ids += ordered.ids
         all_ordered.channels |= ordered.channels

@@ -19,6 +19,7 @@ from kernel.abort import Abort, ExecutionAborted, TimeoutKind
 from kernel.aio import to_the_end
 from kernel.clocks import Clock, Limits
 from kernel.connections import CURRENT
+from kernel.errors import ToldError
 from kernel.registry import Execution
 
 logger = logging.getLogger(__name__)
@@ -111,7 +112,8 @@ class _Strike:
         execution.signal.listen(self._first)
 
     def again(self) -> None:
-        self.closed_s = None
+        if self._execution.book.open:
+            self.closed_s = None
         self._work.cancel()
         self._execution.book.close()
         # The transports close in the loop's next iteration, in callbacks scheduled before this one.
@@ -122,7 +124,7 @@ class _Strike:
         self.again()
 
     def _look(self) -> None:
-        if self._execution.book.open == 0:
+        if self._execution.book.open == 0 and self.closed_s is None:
             self.closed_s = time.monotonic()
 
 
@@ -170,9 +172,8 @@ def _outcome(execution: Execution, work: asyncio.Task[Any], strike: _Strike) -> 
 
 def describe(failure: BaseException) -> str:
     """Text for people: the failure's own where it was written for them (`message`), else one that tells no secret."""
-    message = getattr(failure, "message", None)
-    if isinstance(message, str) and message:
-        return message
+    if isinstance(failure, ToldError):
+        return failure.message
     logger.error("An execution failed.", exc_info=failure)
     return f"Something failed on our side ({type(failure).__name__}). Send the message again; the log has the details."
 

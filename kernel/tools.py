@@ -22,12 +22,13 @@ from pydantic.json_schema import GenerateJsonSchema
 from typing_extensions import TypedDict  # pydantic takes typing's own only from Python 3.12 on
 
 from kernel.abort import AbortSignal
+from kernel.errors import ToldError
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what every provider accepts
 SIGNAL = "signal"
 
 
-class ToolDefinitionError(Exception):
+class ToolDefinitionError(ToldError):
     """A tool cannot be used as it is defined. `message` tells whoever can mend it."""
 
     @property

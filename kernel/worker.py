@@ -8,13 +8,14 @@ lost.
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import socket
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
 from typing import Any
 
@@ -38,6 +39,7 @@ on_poll: list[Callable[["ThisWorker"], None]] = []
 BEATS_PER_LEASE = 3
 # Without a renewed lease, own executions are aborted after this part of it: well before another worker may take them.
 GIVE_UP_AT = 0.8
+LEAVE_S = 2.0
 
 
 class ThisWorker:
@@ -52,15 +54,18 @@ class ThisWorker:
         self._lease: asyncio.TimerHandle | None = None
         self._started: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._strays: set[uuid.UUID] = set()
 
     async def ready(self) -> "ThisWorker":
         """Have the row, the beat and the poll; the first caller starts them."""
-        if self._started is None:
-            self._started = self.spawn(self._start(), "worker:start")
+        started = self._started
+        if started is None:
+            started = self._started = self.spawn(self._start(), "worker:start")
         try:
-            await asyncio.shield(self._started)
+            await asyncio.shield(started)
         except lanes.FAILURES:
-            self._started = None  # the next caller tries again
+            if self._started is started:
+                self._started = None  # the next caller tries again
             raise
         return self
 
@@ -70,6 +75,19 @@ class ThisWorker:
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task
+
+    def forever(self, step: Callable[[], Awaitable[None]], pause_s: Callable[[], float], name: str) -> None:
+        """Repeat a pause and `step` for as long as the worker lives: a failure is logged, and never ends it."""
+
+        async def repeat() -> None:
+            while True:
+                await asyncio.sleep(pause_s())
+                try:
+                    await step()
+                except Exception:  # what keeps every stop working must outlive every failure
+                    logger.exception("A step of this worker failed; it goes on.", extra={"action": name})
+
+        self.spawn(repeat(), name)
 
     async def drain(self, grace_s: float | None = None) -> None:
         """Take nothing new, abort everything with `shutdown`, and wait for the written ends, `grace_s` at most."""
@@ -94,8 +112,9 @@ class ThisWorker:
             if task is not asyncio.current_task():
                 task.cancel()
         if self._started is not None:
-            with contextlib.suppress(*lanes.FAILURES):  # the lease runs out by itself
-                await lanes.control.run(_leave, self.id)
+            with contextlib.suppress(*lanes.FAILURES, TimeoutError):  # the lease runs out by itself
+                async with asyncio.timeout(LEAVE_S):
+                    await lanes.control.run(_leave, self.id)
             self._started = None
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
@@ -104,24 +123,22 @@ class ThisWorker:
             logger.error("The task %s failed.", task.get_name(), exc_info=failure)
 
     async def _start(self) -> None:
+        self.id = uuid.uuid4()  # one for each try: an earlier one may have been written without our hearing of it
         asked_s = time.monotonic()
         await lanes.control.run(_join, self.id, conf.lease_s(), self.bus.channel)
         self._hold_lease(asked_s)
         self.bus.open()
-        self.spawn(self._beat(), "worker:beat")
-        self.spawn(self._poll(), "worker:poll")
+        self.forever(self._beat, lambda: conf.lease_s() / BEATS_PER_LEASE, "beat")
+        self.forever(self._poll, conf.poll_s, "poll")
+        self.forever(self._tidy, lambda: min(1.0, conf.lease_s() / BEATS_PER_LEASE), "tidy")
+        for look in on_poll:
+            self.forever(functools.partial(_called, look, self), conf.poll_s, f"poll:{look.__name__}")
 
     async def _beat(self) -> None:
-        while True:
-            await asyncio.sleep(conf.lease_s() / BEATS_PER_LEASE)
-            asked_s = time.monotonic()
-            try:
-                kept = await lanes.control.run(Worker.objects.renew, self.id, conf.lease_s(), self.bus.channel)
-                if not kept:
-                    await self._rejoin()
-                self._hold_lease(asked_s)
-            except lanes.FAILURES:
-                logger.exception("The lease could not be renewed; trying again.", extra={"action": "beat"})
+        asked_s = time.monotonic()
+        if not await lanes.control.run(Worker.objects.renew, self.id, conf.lease_s(), self.bus.channel):
+            await self._rejoin()
+        self._hold_lease(asked_s)
 
     def _hold_lease(self, asked_s: float) -> None:
         """The lease counts from `asked_s`. If nothing renews it, own executions are aborted before it ends."""
@@ -142,20 +159,22 @@ class ThisWorker:
         logger.warning("This worker %s; it aborted its %s executions.", why, aborted, extra={"action": "lease"})
 
     async def _poll(self) -> None:
-        orphans_due_s = 0.0
-        while True:
-            try:
-                if len(self.registry):
-                    await self.obey()
-                if time.monotonic() >= orphans_due_s:
-                    orphans_due_s = time.monotonic() + min(1.0, conf.lease_s() / BEATS_PER_LEASE)
-                    await self.recover()
-                self.polled_s = time.monotonic()
-            except lanes.FAILURES:
-                logger.exception("The poll could not read the ledger; trying again.", extra={"action": "poll"})
-            for look in on_poll:
-                look(self)
-            await asyncio.sleep(conf.poll_s())
+        if len(self.registry):
+            await self.obey()
+        self.polled_s = time.monotonic()
+
+    async def _tidy(self) -> None:
+        await self.recover()
+        await self._end_strays()
+
+    async def _end_strays(self) -> None:
+        """End live rows of this worker that it does not run: an admission whose commit was never heard of."""
+        unknown = {pk for pk in await lanes.control.run(_live, self.id) if str(pk) not in self.registry}
+        for pk in unknown & self._strays:  # seen twice, so it is not one that was just ending
+            if await lanes.control.run(ExecutionRecord.objects.settle_lost, pk, self.id):
+                logger.warning("Ended an execution that nobody ran.", extra={"execution_id": str(pk)})
+                await executions_recovered.asend(sender=ThisWorker, worker=self, execution_ids=[str(pk)])
+        self._strays = unknown
 
     async def joined(self) -> None:
         """The bus knows its channel: write it into the row, where those who order a stop look for it."""
@@ -163,10 +182,10 @@ class ThisWorker:
 
     async def obey(self) -> None:
         """Abort what the ledger says was ordered to stop."""
-        for pk, reason, by, source in await lanes.control.run(_intents, self.id):
+        for pk, reason, by, source, why in await lanes.control.run(_intents, self.id):
             execution = self.registry.get(str(pk))
             if execution is not None:
-                execution.controller.abort(reason, by=by, source=source)
+                execution.controller.abort(reason, by=by, source=source, why=why)
 
     async def recover(self) -> list[str]:
         """Settle what other workers lost; return the ids."""
@@ -200,6 +219,14 @@ def _leave(worker_id: uuid.UUID) -> None:
     Worker.objects.filter(pk=worker_id).update(lease_until=Now(), draining=True)
 
 
-def _intents(worker_id: uuid.UUID) -> list[tuple[uuid.UUID, str, str, str]]:
+def _live(worker_id: uuid.UUID) -> list[uuid.UUID]:
+    return list(ExecutionRecord.objects.live().filter(worker_id=worker_id).values_list("pk", flat=True))
+
+
+async def _called(look: Callable[["ThisWorker"], None], worker: "ThisWorker") -> None:
+    look(worker)
+
+
+def _intents(worker_id: uuid.UUID) -> list[tuple[uuid.UUID, str, str, str, str]]:
     mine = ExecutionRecord.objects.live().filter(worker_id=worker_id).exclude(intent="")
-    return list(mine.values_list("pk", "intent", "requested_by", "source"))
+    return list(mine.values_list("pk", "intent", "requested_by", "source", "why"))

@@ -28,6 +28,7 @@ from studio import protocol
 from studio.access import origin_allowed
 from studio.commands.dispatch import perform
 from studio.commands.permissions import with_permissions
+from studio.commands.stop import strike_panic
 from studio.commands.visit import Visit
 from studio.lifecycle import SHUTDOWN_TOPIC
 from studio.logins import login_topic
@@ -39,9 +40,10 @@ logger = logging.getLogger(__name__)
 
 # Characters that may wait in line; the number of frames is bounded by their rate.
 INBOX_MAX_CHARS = 16 * 1024 * 1024
-# More than this many frames in `RATE_WINDOW_S` close the socket; stops and panics are not counted.
+# More than this many frames, or characters, in `RATE_WINDOW_S` close the socket; stops and panics are not counted.
 RATE_WINDOW_S = 10.0
 RATE_MAX = 2000
+RATE_MAX_CHARS = 32 * 1024 * 1024
 
 GOING_AWAY, TOO_BIG, OUR_FAULT, OVERLOADED, NOT_LOGGED_IN, TOO_FAST = 1001, 1009, 1011, 1013, 4401, 4429
 
@@ -79,10 +81,10 @@ class StudioConsumer(AsyncConsumer):
         self._inbox: asyncio.Queue[Received | None] = asyncio.Queue()
         self._inbox_chars = 0
         self._closing = False
-        self._frames, self._window_s = 0, time.monotonic()
+        self._frames, self._chars, self._window_s = 0, 0, time.monotonic()
         person = Person(id=user.pk, name=user.get_username())
         self._visit = Visit(
-            person=await with_permissions(person),
+            person=person,
             worker=worker,
             turns=turns_of(worker),
             outbox=self._outbox,
@@ -91,8 +93,11 @@ class StudioConsumer(AsyncConsumer):
         )
         for topic in (user_topic(user.pk), login_topic(self.scope["session"].session_key or ""), SHUTDOWN_TOPIC):
             self._visit.watch(topic)
+        visit = self._visit
         worker.spawn(self._outbox.run(), f"outbox:{id(self):x}")
-        worker.spawn(self._serve(self._visit), f"socket:{id(self):x}")
+        # What the person may do is known before the first frame is served.
+        visit.person = await with_permissions(person)
+        worker.spawn(self._serve(visit), f"socket:{id(self):x}")
 
     async def websocket_receive(self, message: dict[str, Any]) -> None:
         visit = self._visit
@@ -110,7 +115,9 @@ class StudioConsumer(AsyncConsumer):
         if isinstance(frame, StopSession | Panic):  # never refused, whatever else is in line
             struck = self._strike(visit, frame) if isinstance(frame, StopSession) else []
             self._inbox.put_nowait(Received(frame, size, struck))
-        elif self._too_fast():
+            if isinstance(frame, Panic):
+                visit.worker.spawn(strike_panic(visit, frame), f"panic:{id(frame):x}")
+        elif self._too_fast(size):
             self._close(TOO_FAST)
         elif self._inbox_chars > INBOX_MAX_CHARS:
             self._close(OVERLOADED)
@@ -145,12 +152,13 @@ class StudioConsumer(AsyncConsumer):
         intent = Intent(reason=AbortReason.SESSION_STOP, by=visit.person.name, source="web")
         return control.strike(visit.worker, target, intent)
 
-    def _too_fast(self) -> bool:
+    def _too_fast(self, size: int) -> bool:
         now_s = time.monotonic()
         if now_s - self._window_s > RATE_WINDOW_S:
-            self._frames, self._window_s = 0, now_s
+            self._frames, self._chars, self._window_s = 0, 0, now_s
         self._frames += 1
-        return self._frames > RATE_MAX
+        self._chars += size
+        return self._frames > RATE_MAX or self._chars > RATE_MAX_CHARS
 
     # News of the person, the login, the process
 

@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 SHUTDOWN_TOPIC = f"{Hub.LOCAL}shutdown"
 # From telling the sockets to close until they are cut: the time in which what waits and the close frames leave.
 CLOSE_S = 0.5
+JOIN_RETRY_S = 2.0
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -76,12 +77,18 @@ class Lifecycle:
 
 async def _warm(worker: ThisWorker) -> None:
     """Join the ledger, load the tools, and pay for litellm's first call before the first person does."""
-    await worker.ready()
+    while True:
+        try:
+            await worker.ready()
+            break
+        except lanes.FAILURES:
+            logger.exception("The ledger cannot be joined; trying again.", extra={"action": "join"})
+            await asyncio.sleep(JOIN_RETRY_S)
     try:
-        await lanes.control.run(toolbox)
+        await lanes.reads.run(toolbox)
     except ToolDefinitionError as error:
         logger.error("The tools cannot be used: %s", error, extra={"action": "tools"})
-    if not (await lanes.control.run(catalog.default_model)).startswith(("demo/", "local/")):
+    if not (await lanes.reads.run(catalog.default_model)).startswith(("demo/", "local/")):
         await litellm_model.warm()
     # What is loaded stays: a full collection of it would hold the loop, and so the next stop, for a fifth of a second.
     gc.collect()

@@ -29,7 +29,7 @@ class LiveList:
 
     async def _read(self) -> None:
         try:
-            executions = await lanes.writes.run(read)
+            executions = await lanes.reads.run(read)
         except lanes.FAILURES:
             logger.exception("The live list could not be read; trying again.", extra={"action": "live_list"})
             return

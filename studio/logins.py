@@ -1,6 +1,7 @@
 """The end of a login closes the sockets that were opened under it, on every worker."""
 
 import asyncio
+import hashlib
 from typing import Any
 
 from django.contrib.auth.signals import user_logged_out
@@ -10,8 +11,8 @@ from kernel.hub import hub
 
 
 def login_topic(session_id: str) -> str:
-    """Where the sockets of one login hear that it has ended."""
-    return f"login:{session_id}"
+    """Where the sockets of one login hear that it has ended. Hashed, since topics are told to other workers."""
+    return f"login:{hashlib.sha256(session_id.encode()).hexdigest()}"
 
 
 def watch(loop: asyncio.AbstractEventLoop) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kernel.hub import Frame
-from kernel.json import dumps
+from kernel.jsontext import dumps
 
 OUTBOX_MAX_FRAMES = 4000
 OUTBOX_MAX_CHARS = 32 * 1024 * 1024

@@ -1,6 +1,8 @@
 """Django's settings, all from the environment (docs/operations.md lists each variable). No connection is opened."""
 
+import os
 import sys
+import tempfile
 from pathlib import Path
 
 import dj_database_url
@@ -30,9 +32,10 @@ def secret_key() -> str:
     kept = VAR_DIR / "secret_key"
     try:
         VAR_DIR.mkdir(parents=True, exist_ok=True)
-        with kept.open("x", encoding="ascii") as file:
-            kept.chmod(0o600)
+        with tempfile.NamedTemporaryFile("w", dir=VAR_DIR, encoding="ascii") as file:  # readable by its owner only
             file.write(get_random_secret_key())
+            file.flush()
+            os.link(file.name, kept)  # whole or not at all, and never over an earlier one
     except FileExistsError:
         pass  # an earlier start made it
     except OSError as error:
@@ -106,6 +109,17 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     }
     # A file, because the workers' threads share it as they do in production.
     DATABASES["default"]["TEST"] = {"NAME": str(VAR_DIR / "test.sqlite3")}
+if DATABASES["default"]["ENGINE"] == "django.db.backends.postgresql":
+    # A host that vanishes must raise, so that a stop says so and an end is tried again, instead of holding a thread.
+    DATABASES["default"]["OPTIONS"] = {
+        "connect_timeout": 5,
+        "tcp_user_timeout": 10_000,
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "options": "-c statement_timeout=30s -c lock_timeout=10s -c idle_in_transaction_session_timeout=30s",
+        **DATABASES["default"].get("OPTIONS", {}),
+    }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = env.text("REDIS_URL")

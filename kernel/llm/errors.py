@@ -1,15 +1,21 @@
 """A provider's failure as text for people: what happened, what to do next, and no secret. Knows no litellm."""
 
 import email.utils
+import logging
+import os
 import re
 import time
 from typing import Any
 
 from kernel.llm.model import ModelError
+from kernel.llm.text import storable
+
+logger = logging.getLogger(__name__)
 
 # What a provider says of itself is shown, but not at any length.
 QUOTED_MAX = 300
-SECRETS = re.compile(r"(?i)(\b(?:sk|pk|key|rk|gsk|xai|AIza)[-_]?[A-Za-z0-9_*.-]{8,}|bearer\s+\S+)")
+SECRETS = re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|key)[-_][\w*.-]{8,}|\bAIza[\w-]{8,}|(?i:bearer)\s+\S+")
+SECRET_NAMES = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$")
 PREFIXES = re.compile(r"^(?:litellm\.\w+: ?|[A-Za-z]+ ?(?:Error|Exception): ?|[A-Za-z]+Exception - )+")
 
 ADVICE = {
@@ -27,6 +33,7 @@ UNREACHABLE = (
 )
 BROKEN_OFF = "The provider broke off its answer. What had arrived is kept; continue, or send again."
 FAILED = "The provider of {model!r} failed. Send again in a moment."
+OURS = "Something failed on our side ({kind}). Send again, or choose another model; the server's log has the details."
 UNKNOWN = (
     "No provider is known for the model {model!r}. Choose another model, or correct STUDIO_MODEL (provider/model)."
 )
@@ -49,11 +56,15 @@ def model_error(error: Exception, model: str) -> ModelError:
         return ModelError(UNREACHABLE.format(model=model), status=status, retryable=True)
     if "ContextWindowExceededError" in kinds:
         status = 413
+    if status is None:
+        # Not the provider's: a fault of the adapter or of ours, which asking again would not mend.
+        logger.error("A model's adapter failed.", exc_info=error)
+        return ModelError(OURS.format(kind=type(error).__name__))
     advice = ADVICE.get(status or 0, FAILED).format(model=model)
     return ModelError(
         _with_quote(advice, text),
         status=status,
-        retryable=status is None or status == 408 or status == 429 or status >= 500,
+        retryable=status == 408 or status == 429 or status >= 500,
         retry_after_s=_retry_after_s(headers),
     )
 
@@ -67,10 +78,18 @@ def _with_quote(advice: str, text: str) -> str:
     said = text.split("Original exception:")[0].split("\nTraceback")[0].strip()
     while (shorter := PREFIXES.sub("", said).strip()) != said:
         said = shorter
-    said = SECRETS.sub("***", said)
+    said = storable(_without_secrets(said))
     if len(said) > QUOTED_MAX:
         said = said[:QUOTED_MAX] + "…"
     return f"{advice} It said: {said}" if said else advice
+
+
+def _without_secrets(text: str) -> str:
+    """The text without what looks like a key, and without any key that this process was given."""
+    for name, value in os.environ.items():
+        if len(value) >= 8 and SECRET_NAMES.search(name):
+            text = text.replace(value, "***")
+    return SECRETS.sub("***", text)
 
 
 def _retry_after_s(headers: Any) -> float | None:

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from kernel.errors import ToldError
 from kernel.events import Usage
 
 
@@ -51,7 +52,7 @@ class Finished:
 ModelEvent = Delta | CallDelta | Finished
 
 
-class ModelError(Exception):
+class ModelError(ToldError):
     """The model could not answer.
 
     `message` tells a person what happened and what to do; it holds no secret. `retryable` for 429, 5xx and broken
@@ -62,7 +63,6 @@ class ModelError(Exception):
         self, message: str, *, status: int | None = None, retryable: bool = False, retry_after_s: float | None = None
     ):
         super().__init__(message)
-        self.message = message
         self.status = status
         self.retryable = retryable
         self.retry_after_s = retry_after_s

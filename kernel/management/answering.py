@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError
 
 from kernel import lanes, objects, orders
 from kernel.control import Counts, Ordered
@@ -54,7 +53,7 @@ class AnsweringCommand(BaseCommand):
     def handle(self, **options: Any) -> None:
         try:
             answer = self.answer(**options)
-        except DatabaseError as error:
+        except lanes.FAILURES as error:
             answer = Answer.error(f"{NO_DATABASE} ({error})".strip())
         finally:
             lanes.control.close()

@@ -52,6 +52,7 @@ class Migration(migrations.Migration):
                 ('intent', models.CharField(blank=True, choices=[('session_stop', 'session_stop'), ('panic_stop', 'panic_stop'), ('timeout', 'timeout'), ('user_interrupt', 'user_interrupt'), ('disconnect', 'disconnect'), ('shutdown', 'shutdown'), ('worker_lost', 'worker_lost'), ('deleted', 'deleted')], max_length=32)),
                 ('requested_by', models.CharField(blank=True, max_length=150)),
                 ('source', models.CharField(blank=True, max_length=32)),
+                ('why', models.TextField(blank=True)),
                 ('requested_at', models.DateTimeField(blank=True, null=True)),
                 ('abort_reason', models.CharField(blank=True, choices=[('session_stop', 'session_stop'), ('panic_stop', 'panic_stop'), ('timeout', 'timeout'), ('user_interrupt', 'user_interrupt'), ('disconnect', 'disconnect'), ('shutdown', 'shutdown'), ('worker_lost', 'worker_lost'), ('deleted', 'deleted')], max_length=32)),
                 ('timeout_kind', models.CharField(blank=True, choices=[('total', 'total'), ('first_token', 'first_token'), ('idle', 'idle')], max_length=16)),

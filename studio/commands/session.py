@@ -3,7 +3,7 @@
 import asyncio
 import functools
 
-from chat import news, objects, queue, sessions, stopping
+from chat import news, objects, queue, sessions, stopping, transcript
 from chat.admission import CONTEXT_MAX_BYTES, QUEUE_MAX, TEXT_MAX_BYTES, own_session, state_of
 from chat.errors import ChatError, Conflict, Forbidden
 from chat.live import Live, LiveTurn, session_topic
@@ -36,24 +36,24 @@ FEATURES = ["continue", "regenerate", "resend", "send_now"]
 
 
 async def listing(visit: Visit, command: Sessions) -> None:
-    rows = await lanes.control.run(sessions.listing, visit.person.id, command.query, command.before, command.limit)
+    rows = await lanes.reads.run(sessions.listing, visit.person.id, command.query, command.before, command.limit)
     visit.reply(command, {"sessions": rows})
 
 
 async def subscribe(visit: Visit, command: Subscribe) -> None:
-    session = await lanes.control.run(own_session, command.sessionKey, visit.person.id)
+    session = await lanes.reads.run(own_session, command.sessionKey, visit.person.id)
 
     def read() -> Snapshot:
         return sessions.snapshot(session.key, visit.person.id, command.limit, command.before)
 
     if command.before is not None:
-        snapshot = await lanes.control.run(read)
+        snapshot = await lanes.reads.run(read)
         turn = visit.turns.live_in(session.key)
         visit.reply(command, snapshot.fields(turn.snapshot() if turn else None))
         return
     subscription = visit.subscriptions.join(session.key, session_topic(session.pk))
     for _ in range(SNAPSHOT_TRIES):
-        snapshot = await lanes.control.run(read)
+        snapshot = await lanes.reads.run(read)
         turn = visit.turns.live_in(session.key)
         if _agree(visit, snapshot, turn):
             break
@@ -86,7 +86,7 @@ def _agree(visit: Visit, snapshot: Snapshot, turn: LiveTurn | None) -> bool:
 async def change_queue(visit: Visit, command: QueueEdit | QueueRemove | QueueMove | QueueHold) -> None:
     session, rows = await lanes.control.run(_queue_change, command, visit.person.id)
     visit.reply(command, {"sessionKey": command.sessionKey, "queue": objects.queue(rows)})
-    _, running = await lanes.control.run(state_of, session)
+    _, running = await lanes.reads.run(state_of, session)
     news.tell_queue(session, rows, running=running)
     await _mind_editing(visit, command, session)
 
@@ -96,18 +96,20 @@ async def _mind_editing(
 ) -> None:
     """An item in the hand of this socket keeps the queue from flowing, until it is let go, or the socket is."""
     item = (command.sessionKey, command.queueId)
+    held = visit.editing.pop(item, None)
+    if held is not None:
+        held.cancel()
     if isinstance(command, QueueHold) and command.editing:
-        visit.editing.add(item)
-        visit.worker.spawn(_let_go_later(visit, command, session), f"editing:{command.queueId}")
-    elif item in visit.editing:
-        visit.editing.discard(item)
+        later = _let_go_later(visit, command, session)
+        visit.editing[item] = visit.worker.spawn(later, f"editing:{command.queueId}")
+    elif held is not None:
         await visit.turns.resume(session)
 
 
 async def _let_go_later(visit: Visit, command: QueueHold, session: ChatSession) -> None:
+    """Let the item go when its time is over or its socket has gone; a renewed hold has a task of its own."""
     await asyncio.wait({visit.gone}, timeout=QueuedMessage.EDITING.total_seconds())
-    if (command.sessionKey, command.queueId) not in visit.editing:
-        return
+    visit.editing.pop((command.sessionKey, command.queueId), None)
     try:
         await _let_go(visit, command, session)
     except ChatError:
@@ -116,10 +118,9 @@ async def _let_go_later(visit: Visit, command: QueueHold, session: ChatSession) 
 
 async def _let_go(visit: Visit, command: QueueHold, session: ChatSession) -> None:
     """Let the item go as its owner would have."""
-    visit.editing.discard((command.sessionKey, command.queueId))
     let_go = functools.partial(queue.set_editing, command.sessionKey, visit.person.id, command.queueId, editing=False)
     session, rows = await lanes.control.run(let_go)
-    _, running = await lanes.control.run(state_of, session)
+    _, running = await lanes.reads.run(state_of, session)
     news.tell_queue(session, rows, running=running)
     await visit.turns.resume(session)
 
@@ -141,13 +142,13 @@ def _queue_change(
 
 async def rename(visit: Visit, command: SessionRename) -> None:
     session = await lanes.control.run(sessions.rename, command.sessionKey, visit.person.id, command.title)
-    queue_length, running = await lanes.control.run(state_of, session)
+    queue_length, running = await lanes.reads.run(state_of, session)
     shown = news.tell_session(session, queue_length, running=running)
     visit.reply(command, {"sessionKey": command.sessionKey, "session": shown})
 
 
 async def delete(visit: Visit, command: SessionDelete) -> None:
-    await lanes.control.run(own_session, command.sessionKey, visit.person.id)
+    await lanes.reads.run(own_session, command.sessionKey, visit.person.id)
     ordered = await stopping.order_stop(
         visit.worker, visit.person, command.sessionKey, source="web", reason=AbortReason.DELETED
     )
@@ -161,6 +162,7 @@ async def _delete_when_stopped(visit: Visit, command: SessionDelete, ordered: Or
     session = await lanes.control.run(sessions.delete, command.sessionKey, visit.person.id)
     visit.reply(command, {"sessionKey": command.sessionKey})
     news.tell_deleted(session)
+    transcript.retire(session.key, session.pk)
 
 
 async def watch_executions(visit: Visit, command: ExecutionsSubscribe) -> None:
@@ -168,12 +170,12 @@ async def watch_executions(visit: Visit, command: ExecutionsSubscribe) -> None:
     if not visit.person.may_panic:
         raise Forbidden("The live list needs the permission kernel.panic. Ask an operator.")
     visit.watch(live_list.TOPIC)
-    visit.reply(command, {"executions": await lanes.control.run(live_list.read)})
+    visit.reply(command, {"executions": await lanes.reads.run(live_list.read)})
 
 
 async def options(visit: Visit, command: Options) -> None:
     visit.person = await with_permissions(visit.person)
-    visit.reply(command, await lanes.control.run(_options_fields, visit.person))
+    visit.reply(command, await lanes.reads.run(_options_fields, visit.person))
 
 
 def _options_fields(person: Person) -> Fields:

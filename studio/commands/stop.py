@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from chat import holds, stopping
 from chat.errors import Forbidden
 from kernel import control, lanes, objects, orders
+from kernel.abort import AbortReason
 from kernel.control import Ordered, Target
-from kernel.models import Hold
+from kernel.models import Hold, Intent
 from kernel.registry import Execution
 from studio.commands.permissions import with_permissions
 from studio.commands.visit import Fields, Visit, later
@@ -30,9 +31,19 @@ async def panic(visit: Visit, command: Panic) -> None:
     )
     fields: Fields = {"heldCount": 0}
     if ordered.hold is not None:
-        fields = await lanes.control.run(_hold_fields, ordered.hold)
+        fields = await lanes.reads.run(_hold_fields, ordered.hold)
         holds.changed()
     later(visit, command, _confirm(visit, command, ordered, fields))
+
+
+async def strike_panic(visit: Visit, command: Panic) -> None:
+    """Abort at once what this process owns of a panic that still waits in line behind other frames."""
+    person = await with_permissions(visit.person)
+    scope = command.scope
+    if person.may_panic and (scope is None or scope.user is None):
+        target = Target(model=scope.model if scope else None)
+        intent = Intent(reason=AbortReason.PANIC_STOP, by=person.name, source="web", why=command.reason)
+        control.strike(visit.worker, target, intent)
 
 
 async def _confirm(visit: Visit, command: AnyCommand, ordered: Ordered, fields: Fields) -> None:

@@ -40,7 +40,7 @@ class Visit:
     subscriptions: Subscriptions
     on_news: Callable[[Frame], None]
     topics: list[str] = field(default_factory=list)
-    editing: set[tuple[str, str]] = field(default_factory=set)
+    editing: dict[tuple[str, str], "asyncio.Task[None]"] = field(default_factory=dict)
     gone: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def reply(self, command: AnyCommand, fields: Fields) -> None:

@@ -1,7 +1,6 @@
 """What has arrived is kept by one write for all turns, soon or at once, and a refused write ends the turn."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -55,10 +54,8 @@ async def writes(worker: ThisWorker, monkeypatch: pytest.MonkeyPatch) -> Writes:
 
 
 @pytest.fixture
-async def flusher(worker: ThisWorker) -> AsyncIterator[Flusher]:
-    flusher = Flusher()
-    yield flusher
-    await flusher.close()
+async def flusher(worker: ThisWorker) -> Flusher:
+    return Flusher(worker.spawn)
 
 
 async def run_turn(flusher: Flusher, worker: ThisWorker, key: str) -> LiveTurn:

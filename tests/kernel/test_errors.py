@@ -36,8 +36,8 @@ def failure(text: str, status: Any = None, *, kind: str = "APIError", headers: d
         (429, "limiting requests", True),
         (500, "failed", True),
         (529, "failed", True),
-        (None, "failed", True),
-        ("weird", "failed", True),
+        (None, "failed on our side (APIError)", False),
+        ("weird", "failed on our side (APIError)", False),
     ],
 )
 def test_each_status_says_what_happened_and_whether_to_ask_again(status: Any, advice: str, retryable: bool) -> None:

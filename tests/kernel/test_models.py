@@ -221,16 +221,10 @@ def test_a_lease_is_renewed_from_the_databases_now() -> None:
 def test_a_lease_that_has_run_out_is_not_renewed() -> None:
     worker = make_worker(lease_s=-1)
     assert not Worker.objects.renew(worker.pk, 60)
-    assert list(Worker.objects.lost()) == [worker]
 
 
 def test_a_worker_whose_row_is_gone_renews_nothing() -> None:
     assert not Worker.objects.renew(uuid.uuid4(), 60)
-
-
-def test_a_worker_with_a_lease_is_not_lost() -> None:
-    make_worker()
-    assert not Worker.objects.lost().exists()
 
 
 # Holds

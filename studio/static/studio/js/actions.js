@@ -52,11 +52,10 @@ export class Actions {
     else this.#connection.request(frame, { keep: true });
   }
 
-  /** A stop that has to wait for the connection names its execution, so that it cannot hit a later one. */
+  /** A stop names its execution: when it is sent again after a gap, it cannot hit a later one. */
   stop(sessionKey) {
     const { active } = this.#store.state.conversations[sessionKey];
-    const live = this.#store.state.connection.status === "live";
-    const only = live || active === null ? {} : { executionId: active.executionId };
+    const only = active === null ? {} : { executionId: active.executionId };
     this.#store.dispatch({ type: "page_stop_asked", sessionKey });
     this.#connection.request({ type: "studio_chat_stop_session", sessionKey, ...only }, { keep: true });
   }

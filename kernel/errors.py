@@ -1,0 +1,9 @@
+"""The failures whose words are meant for people."""
+
+
+class ToldError(Exception):
+    """Something failed; `message` tells a person what happened and what to do, and holds no secret."""
+
+    @property
+    def message(self) -> str:
+        return str(self)
