@@ -36,18 +36,19 @@ test("a message that is too long is given back at once, and not sent", () => {
   assert.deepEqual({ draft, code: notice.code, outbox }, { draft: text, code: "too_large", outbox: [] });
 });
 
-test("a stop means the whole session while the connection is live", () => {
-  begin();
-  store.dispatch({ type: "page_connection", status: "live" });
+for (const status of ["live", "reconnecting"]) {
+  test(`a stop while ${status} names the run, so that a resend after a gap cannot hit a later one`, () => {
+    begin();
+    store.dispatch({ type: "page_connection", status });
+    actions.stop(KEY);
+    const stop = { type: "studio_chat_stop_session", sessionKey: KEY, executionId: "run-1", keep: true };
+    assert.deepEqual(asked, [stop]);
+  });
+}
+
+test("a stop before the run is known means the whole session", () => {
   actions.stop(KEY);
   assert.deepEqual(asked, [{ type: "studio_chat_stop_session", sessionKey: KEY, keep: true }]);
-});
-
-test("a stop that has to wait for the connection names its execution", () => {
-  begin();
-  store.dispatch({ type: "page_connection", status: "reconnecting", code: 1006 });
-  actions.stop(KEY);
-  assert.equal(asked[0].executionId, "run-1");
 });
 
 test("leaving a session unsubscribes from it, unless the server never heard of it", () => {
