@@ -34,13 +34,13 @@ async def order_stop(
     target = Target(session_key=session_key, execution_id=execution_id)
     intent = Intent(reason=reason, by=person.name, source=source)
     mine = Target(session_key=session_key, execution_id=execution_id, user_id=person.id)
-    # What is struck is the person's own, and nothing has to be looked up first. It says nothing of the session, which a
-    # message of theirs may merely name: the order goes no further than the person's own runs then.
     struck = [*struck, *control.strike(worker, mine, intent)]
-    if struck:
+    # An admitted run of the person's proves that the session is theirs, and nothing has to be looked up. One that is
+    # still being admitted proves nothing: the message may merely name somebody else's session.
+    if any(execution.admitted for execution in struck):
         return await control.order(worker, mine, intent, struck=struck)
     finished = await lanes.control.run(_look, person, session_key, execution_id)
-    ordered = await control.order(worker, target, intent)
+    ordered = await control.order(worker, target, intent, struck=struck)
     ordered.finished.update(finished)
     return ordered
 

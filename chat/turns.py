@@ -188,7 +188,7 @@ class Turns:
     def _begin(self, started: Started, on_admitted: OnAdmitted) -> None:
         """Run the turn, then tell of it: its tasks take their first step when this has returned."""
         execution = self._worker.registry[str(started.record.pk)]
-        execution.model = started.record.model
+        execution.model, execution.admitted = started.record.model, True
         worker_id = started.record.worker_id
         assert worker_id is not None  # admitted with one
         turn = LiveTurn(

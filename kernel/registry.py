@@ -22,9 +22,10 @@ CALM_MAX_S = 0.15
 class Execution:
     """One live execution, and what is known of it so far.
 
-    `id` is the ledger's; `kind` is `turn`, `title` or `drill`. `ended` is set when the terminal row is committed and
-    the provider's connection is closed: the meaning of *confirmed*. `usage` is of finished model calls, `pending` an
-    estimate of the one that runs. `started_s` and `first_output_s` are of the monotonic clock.
+    `id` is the ledger's, which has it once it is `admitted`; `kind` is `turn`, `title` or `drill`. `ended` is set when
+    the terminal row is committed and the provider's connection is closed: the meaning of *confirmed*. `usage` is of
+    finished model calls, `pending` an estimate of the one that runs. `started_s` and `first_output_s` are of the
+    monotonic clock.
     """
 
     id: str
@@ -32,6 +33,7 @@ class Execution:
     session_key: str = ""
     user_id: int | None = None
     model: str = ""
+    admitted: bool = False
     controller: AbortController = field(default_factory=AbortController)
     book: Book = field(default_factory=Book)
     started_s: float = field(default_factory=time.monotonic)

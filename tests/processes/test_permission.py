@@ -3,7 +3,7 @@
 import pytest
 
 from tests.client import StudioClient
-from tests.processes.ends import agreed_end
+from tests.processes.ends import agreed_end, assert_stopped
 from tests.processes.harness import Studio
 from tests.provider import Provider
 from tests.provider_script import directive
@@ -65,3 +65,22 @@ async def test_a_stranger_hears_nothing_of_a_session(
         await bob.ping()
         assert bob.events(key) == []
         assert key not in str((await bob.call("studio_chat_sessions"))["sessions"])
+
+
+async def test_a_message_to_somebody_elses_session_opens_no_way_to_stop_its_run(
+    studio: Studio, ann: StudioClient, provider: Provider, key: str
+) -> None:
+    """A message that will be refused is on its way in when the stop is read: it must not vouch for its sender."""
+    reply = await ann.send(key, directive(id=key, n=1000, rate=100))
+    await provider.wait_deltas(key, 5)
+    async with await studio.connect("bob") as bob:
+        for _ in range(20):
+            sent = await bob.post("studio_chat_send", sessionKey=key, text="mine now")
+            stopped = await bob.post("studio_chat_stop_session", sessionKey=key)
+            assert (await bob.reply(sent))["code"] == "not_found"
+            refused = await bob.reply(stopped)
+            assert (refused["ok"], refused.get("code"), refused["abortedCount"]) == (False, "not_found", 0)
+    assert provider.of(key)[0].closed is None
+    assert_stopped(await ann.stop(key))
+    result = await agreed_end(studio, ann, reply["executionId"])
+    assert result["stop"]["by"] == "ann"
