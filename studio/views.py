@@ -21,6 +21,7 @@ def studio_page(request: HttpRequest, session_key: str | None = None) -> HttpRes
     """The page, with the session `session_key` open, or a new one. Whether that session exists, the socket tells."""
     page = {
         "sessionKey": session_key,
+        "userKey": f"{request.user.pk}:{request.user.get_username()}",  # whose the browser's memory is
         "userName": request.user.get_username(),
         "language": get_language(),
         "libraries": all(finders.find(path) for path in LIBRARIES),

@@ -216,6 +216,17 @@ async def test_what_was_typed_survives_a_reload(studio: Studio, browse: Browse) 
     await expect(ann.composer).to_have_value("half a thought")
 
 
+async def test_the_next_person_in_the_same_tab_finds_nothing_of_the_one_before(studio: Studio, browse: Browse) -> None:
+    tab = await browse(studio, "ann")
+    await tab.composer.fill("a secret of ann's")
+    await tab.page.locator(".menu summary").click()
+    await tab.page.get_by_role("button", name="Log out").click()
+    await tab.log_in("op", "op-password")
+    await expect(tab.composer).to_have_value("")
+    kept = await tab.page.evaluate("() => JSON.stringify([{ ...sessionStorage }, { ...localStorage }])")
+    assert "ann" not in kept
+
+
 @pytest.mark.parametrize(
     ("locale", "words"), [("pt-BR", "Parar sessão"), ("ru-RU", "Остановить сессию")], ids=["pt-BR", "ru"]
 )

@@ -18,7 +18,7 @@ import { Actions } from "#studio/actions";
 import { Connection } from "#studio/connection";
 import { enableCopy } from "#studio/copy";
 import { newId } from "#studio/ids";
-import { load, save } from "#studio/kept";
+import { Memory } from "#studio/kept";
 import { useMarkdown } from "#studio/prose";
 import { initialState, NEW, openConversation, openSession, reduce, unsentDrafts } from "#studio/reduce";
 import { Route } from "#studio/route";
@@ -27,8 +27,10 @@ import { gettext } from "#studio/text";
 
 const SEEN_KEPT = 500; // sessions whose unread marks are remembered
 const page = JSON.parse(document.getElementById("page").textContent);
-const seen = load(localStorage, "seen");
-const drafts = load(sessionStorage, "drafts");
+const memory = new Memory(() => localStorage, page.userKey);
+const tabMemory = new Memory(() => sessionStorage, page.userKey);
+const seen = memory.load("seen", {});
+const drafts = tabMemory.load("drafts", {});
 const store = createStore(reduce, initialState({ sessionKey: page.sessionKey, seen, drafts }));
 const connection = new Connection({
   open: () => new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws/studio/`),
@@ -65,6 +67,6 @@ function changed(state) {
   const running = openConversation(state).active !== null;
   document.title = `${running ? "● " : ""}${title} · Studio`;
   document.getElementById("session-title").textContent = title;
-  save(localStorage, "seen", Object.fromEntries(Object.entries(state.seen).slice(-SEEN_KEPT)));
-  save(sessionStorage, "drafts", unsentDrafts(state));
+  memory.save("seen", Object.fromEntries(Object.entries(state.seen).slice(-SEEN_KEPT)));
+  tabMemory.save("drafts", unsentDrafts(state));
 }
