@@ -87,6 +87,11 @@ export class Actions {
     this.#store.dispatch({ type: "page_draft", sessionKey, text });
   }
 
+  /** @param {{model?: string, roleId?: string}} choice for the messages to come */
+  choose(sessionKey, choice) {
+    this.#store.dispatch({ type: "page_choice", sessionKey, ...choice });
+  }
+
   closeNotice(sessionKey) {
     this.#store.dispatch({ type: "page_notice_closed", sessionKey });
   }

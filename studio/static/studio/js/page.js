@@ -30,8 +30,9 @@ const page = JSON.parse(document.getElementById("page").textContent);
 const memory = new Memory(() => localStorage, page.userKey);
 const tabMemory = new Memory(() => sessionStorage, page.userKey);
 const seen = memory.load("seen", {});
+const usualModel = memory.load("model", null);
 const drafts = tabMemory.load("drafts", {});
-const store = createStore(reduce, initialState({ sessionKey: page.sessionKey, seen, drafts }));
+const store = createStore(reduce, initialState({ sessionKey: page.sessionKey, seen, drafts, usualModel }));
 const connection = new Connection({
   open: () => new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws/studio/`),
   onFrame: store.dispatch,
@@ -68,5 +69,6 @@ function changed(state) {
   document.title = `${running ? "● " : ""}${title} · Studio`;
   document.getElementById("session-title").textContent = title;
   memory.save("seen", Object.fromEntries(Object.entries(state.seen).slice(-SEEN_KEPT)));
+  memory.save("model", state.usualModel);
   tabMemory.save("drafts", unsentDrafts(state));
 }

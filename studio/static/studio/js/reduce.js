@@ -13,8 +13,9 @@ export const NEW = "new"; // the name of what was written into a session that ha
  * @param {string|null} [page.sessionKey] of the session to open
  * @param {Object<string, string>} [page.seen] the mark of each session as it was last seen
  * @param {Object<string, string>} [page.drafts] what was written and not sent, by session
+ * @param {string|null} [page.usualModel] the model chosen last, in whichever session
  */
-export function initialState({ sessionKey = null, seen = {}, drafts = {} } = {}) {
+export function initialState({ sessionKey = null, seen = {}, drafts = {}, usualModel = null } = {}) {
   const conversation = { ...emptyConversation(), stale: true, draft: drafts[sessionKey] ?? "" };
   return {
     connection: { status: "connecting", code: null, retryInMs: null },
@@ -22,6 +23,8 @@ export function initialState({ sessionKey = null, seen = {}, drafts = {} } = {})
     sessions: null,
     seen,
     drafts,
+    usualModel,
+    chosen: {},
     open: sessionKey,
     conversations: sessionKey ? { [sessionKey]: conversation } : {},
     holds: [],
@@ -55,6 +58,7 @@ const HANDLERS = {
   page_open: (state, { sessionKey, fresh = false }) => openOne(state, sessionKey, fresh),
   page_subscribing: (state, { sessionKey }) => change(state, sessionKey, () => ({ stale: false, subscribing: true })),
   page_draft: (state, { sessionKey, text }) => change(state, sessionKey, () => ({ draft: text })),
+  page_choice: chosen,
   page_notice_closed: (state, { sessionKey }) => change(state, sessionKey, () => ({ notice: null })),
   page_send_asked: sendAsked,
   page_stop_asked: stopAsked,
@@ -122,6 +126,12 @@ function openOne(state, sessionKey, fresh) {
   const conversation = state.conversations[sessionKey] ?? { ...emptyConversation(fresh), draft };
   const next = replace(state, sessionKey, markStale(conversation));
   return markSeen({ ...next, open: sessionKey, announcement: null });
+}
+
+/** @param {{sessionKey: string, model?: string, roleId?: string}} choice for the messages to come in this session */
+function chosen(state, { sessionKey, type: _, ...choice }) {
+  const here = { ...state.chosen[sessionKey], ...choice };
+  return { ...state, usualModel: choice.model ?? state.usualModel, chosen: { ...state.chosen, [sessionKey]: here } };
 }
 
 function sendAsked(state, { sessionKey, clientMessageId, text }) {

@@ -3,14 +3,13 @@
  */
 import { clone, setText } from "#studio/dom";
 import { StudioElement } from "#studio/elements/studio-element";
+import { choiceToSend, kindOf, modelName, modelOf, roleOf } from "#studio/choice";
 import { isRunning } from "#studio/conversation";
 import { describeNotice } from "#studio/notice";
 import { openConversation, openSession } from "#studio/reduce";
-import { fill, gettext } from "#studio/text";
+import { gettext } from "#studio/text";
 
 class StudioComposer extends StudioElement {
-  #models = new Map(); // session → the model chosen here
-  #roles = new Map();
   #wasRunning = false;
 
   listen() {
@@ -20,14 +19,14 @@ class StudioComposer extends StudioElement {
     this.find("form").addEventListener("submit", (event) => this.#submit(event));
     this.find("stop").addEventListener("click", () => this.#stop());
     this.find("notice-close").addEventListener("click", () => this.#closeNotice());
-    this.find("model").addEventListener("change", ({ target }) => this.#choose(this.#models, target.value));
-    this.find("role").addEventListener("change", ({ target }) => this.#choose(this.#roles, target.value));
+    this.find("model").addEventListener("change", ({ target }) => this.#choose({ model: target.value }));
+    this.find("role").addEventListener("change", ({ target }) => this.#choose({ roleId: target.value }));
     document.addEventListener("keydown", (event) => this.#escape(event));
   }
 
   render(state) {
     const conversation = openConversation(state);
-    if (!this.changed(state.open, conversation, state.options, openSession(state))) return;
+    if (!this.changed(state.open, conversation, state.options, state.chosen, openSession(state))) return;
     const running = isRunning(conversation);
     this.#showText(conversation, running);
     this.#showStop(conversation.stopping, running);
@@ -65,22 +64,19 @@ class StudioComposer extends StudioElement {
     setText(this.find("notice-detail"), detail);
   }
 
-  #showChoices({ options, open, ...state }) {
+  #showChoices(state) {
+    const { options } = state;
     if (options === null) return;
-    const models = options.models.map((model) => ({ ...model, name: modelName(model) }));
-    const session = openSession({ open, ...state });
-    const model = this.#models.get(open) ?? (session?.model || models.find((one) => one.default)?.id);
-    if (model && !models.some(({ id }) => id === model)) models.push({ id: model, name: model });
-    offer(this.find("model"), models, model);
-    this.find("demo").hidden = models.find(({ id }) => id === model)?.kind !== "demo";
-    const role = this.#roles.get(open) ?? session?.roleId ?? "";
-    offer(this.find("role"), [{ id: "", name: gettext("No role") }, ...options.roles], role);
+    const model = modelOf(state);
+    const ids = new Set([...options.models.map(({ id }) => id), ...(model ? [model] : [])]);
+    offer(this.find("model"), [...ids].map((id) => ({ id, name: modelName(id, options) })), model);
+    this.find("demo").hidden = kindOf(model) !== "demo";
+    offer(this.find("role"), [{ id: "", name: gettext("No role") }, ...options.roles], roleOf(state));
     this.find("role-choice").hidden = options.roles.length === 0;
   }
 
-  #choose(choices, value) {
-    choices.set(this.store.state.open, value);
-    this.#showChoices(this.store.state);
+  #choose(choice) {
+    this.actions.choose(this.store.state.open, choice);
   }
 
   #key(event) {
@@ -94,9 +90,9 @@ class StudioComposer extends StudioElement {
     const { open } = this.store.state;
     const text = this.find("text").value;
     if (text.trim() === "") return;
-    const [model, roleId] = [this.#models.get(open), this.#roles.get(open)];
+    const choice = choiceToSend(this.store.state);
     this.dispatchEvent(new CustomEvent("studio-sending", { bubbles: true }));
-    this.actions.send(open, text, { ...(model && { model }), ...(roleId && { roleId }) });
+    this.actions.send(open, text, choice);
   }
 
   /** The button is disabled by the click, so the focus goes where the next message is written. */
@@ -122,11 +118,6 @@ class StudioComposer extends StudioElement {
 function stopWords(stopping) {
   if (stopping === null) return gettext("Stop session");
   return stopping.unconfirmed ? gettext("Stop again") : gettext("Stopping…");
-}
-
-/** The demo says what it is wherever it is named. */
-function modelName({ label, kind }) {
-  return kind === "demo" && !/demo/i.test(label) ? fill(gettext("%(model)s (demo)"), { model: label }) : label;
 }
 
 function offer(select, choices, chosen) {

@@ -1,0 +1,41 @@
+/**
+ * Which model answers next, and in which role. Pure.
+ *
+ * What was chosen here for a session comes first, then what the session says; a new session begins with the model that
+ * its person chose last, while it is still offered.
+ */
+import { openSession } from "#studio/reduce";
+import { fill, gettext } from "#studio/text";
+
+/** @returns {string|undefined} the model that answers the next message of the open session */
+export function modelOf(state) {
+  const offered = state.options?.models ?? [];
+  return chosen(state).model ?? (openSession(state)?.model || offered.find((one) => one.default)?.id);
+}
+
+export const roleOf = (state) => state.chosen[state.open]?.roleId ?? openSession(state)?.roleId ?? "";
+
+/** @returns {{model?: string, roleId?: string}} what a send has to name: only what the server does not know already */
+export function choiceToSend(state) {
+  const { model, roleId } = chosen(state);
+  return { ...(model && { model }), ...(roleId && { roleId }) };
+}
+
+/** @returns {"configured"|"local"|"demo"} told by the id alone, also for a model that is not offered any more */
+export function kindOf(model = "") {
+  const [provider] = model.split("/");
+  return ["local", "demo"].includes(provider) ? provider : "configured";
+}
+
+/** A model's name for the reader. The demo says what it is wherever it is named. */
+export function modelName(model, options) {
+  const label = options?.models.find(({ id }) => id === model)?.label ?? model;
+  return kindOf(model) === "demo" && !/demo/i.test(label) ? fill(gettext("%(model)s (demo)"), { model: label }) : label;
+}
+
+function chosen(state) {
+  const here = state.chosen[state.open] ?? {};
+  const isNew = state.conversations[state.open]?.fresh && openSession(state) === null;
+  const usual = isNew && state.options?.models.some(({ id }) => id === state.usualModel);
+  return { ...(usual && { model: state.usualModel }), ...here };
+}
