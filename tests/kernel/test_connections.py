@@ -1,6 +1,8 @@
 """The book of an execution's connections: closed whole, counted truly, refusing what comes later."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -59,6 +61,16 @@ def test_a_released_connection_is_not_ours_to_close(book: Book) -> None:
     connection.release()
     assert (book.open, book.close()) == (0, 0)
     assert not transport.aborted
+
+
+def test_a_released_connection_is_forgotten(book: Book) -> None:
+    connection = Connection()
+    book.add(connection)
+    connection.release()
+    remembered = weakref.ref(connection)
+    del connection
+    gc.collect()
+    assert remembered() is None
 
 
 def test_a_connection_without_a_transport_counts_as_closed(book: Book) -> None:

@@ -28,8 +28,13 @@ FOREVER = Limits(total_s=3600, first_token_s=3600, idle_s=3600)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same waits, in a hurry."""
     monkeypatch.setattr(runner, "REASSERT_S", 0.002)
-    monkeypatch.setattr(runner, "GRACE_S", 0.05)
     monkeypatch.setattr(runner, "SETTLE_RETRY_S", (0.0, 0.001))
+
+
+@pytest.fixture
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For what never ends; everything else has all the time that it needs."""
+    monkeypatch.setattr(runner, "GRACE_S", 0.05)
 
 
 class Ledger:
@@ -267,6 +272,7 @@ async def test_work_that_swallows_the_cancel_and_returns_is_aborted_all_the_same
     assert ledger.outcome.value is None
 
 
+@pytest.mark.usefixtures("short_grace")
 async def test_work_that_swallows_every_cancel_is_left_alone_after_the_grace() -> None:
     released, transport = asyncio.Event(), Transport()
 
@@ -361,6 +367,32 @@ async def test_a_stop_after_the_completion_is_silent() -> None:
     assert not execution.signal.aborted
 
 
+async def test_an_abort_in_the_instant_after_a_failure_comes_too_late() -> None:
+    decided: list[bool] = []
+
+    async def work() -> None:
+        raise ModelError("broken")
+
+    ledger = Ledger()
+    execution = begin(work, ledger)
+    task_named("work:e").add_done_callback(lambda _: decided.append(execution.controller.abort("session_stop")))
+    await end_of(execution)
+    assert decided == [False]
+    assert (ledger.outcome.status, execution.signal.aborted) == (Status.ERROR, False)
+
+
+async def test_an_abort_of_work_that_was_cancelled_before_its_first_step_comes_too_late() -> None:
+    gate = Gate()
+    ledger = Ledger(gate=gate)
+    execution = begin(silence, ledger)
+    task_named("work:e").cancel()
+    await gate.reached.wait()
+    assert not execution.controller.abort("session_stop")
+    gate.open()
+    await end_of(execution)
+    assert ledger.outcome.status is Status.ERROR
+
+
 async def test_the_total_clock_ends_the_run_as_a_timeout() -> None:
     ledger = Ledger()
     execution = begin(silence, ledger, Limits(total_s=0.001, first_token_s=3600, idle_s=3600))
@@ -394,6 +426,7 @@ async def test_an_abort_closes_the_connections_before_it_returns() -> None:
     await end_of(execution)
 
 
+@pytest.mark.usefixtures("short_grace")
 async def test_a_connection_that_does_not_close_is_closed_again_and_never_called_closed() -> None:
     transport = Transport(closes=False)
     ledger = Ledger()
