@@ -87,19 +87,23 @@ class Cluster:
 
     async def manage(self, *arguments: str) -> tuple[int, Any]:
         """Run an operator's command on another process; return its exit code and the one value that it printed."""
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "manage.py",
-            *arguments,
-            "--json",
-            cwd=ROOT,
-            env=environment(self._directory, "http://127.0.0.1:1/v1", **self.changes),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
+        process = await self.start_command(*arguments, "--json")
         out, errors = await asyncio.wait_for(process.communicate(), EXIT_TIMEOUT_S)
         assert out, errors.decode()
         return process.returncode or 0, json.loads(out)
+
+    async def start_command(self, *arguments: str) -> asyncio.subprocess.Process:
+        """Start manage.py on another process."""
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "manage.py",
+            *arguments,
+            cwd=ROOT,
+            env=environment(self._directory, "http://127.0.0.1:1/v1", **self.changes),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
 
     # What is in the rows
 

@@ -19,6 +19,16 @@ from tests.waiting import READY_TIMEOUT_S
 
 pytestmark = pytest.mark.processes
 
+# An admission that has passed the gate and, as in a frozen process, never comes to its end.
+STUCK = """
+from django.db import transaction
+from kernel import gate
+with transaction.atomic():
+    gate.pass_shared()
+    print("admitting", flush=True)
+    input()
+"""
+
 
 @pytest.fixture(scope="module")
 def shared_cluster(make_cluster: ClusterMaker, redis: Redis) -> Cluster:
@@ -88,6 +98,21 @@ async def test_with_the_broker_killed_stops_work_in_every_phase_and_after_its_re
         await watcher.ping()
 
 
+async def test_a_worker_that_starts_without_its_broker_works_and_joins_it_when_it_comes(
+    cluster: Cluster, provider: Provider, redis: Redis, key: str
+) -> None:
+    one, two = cluster
+    redis.kill()
+    await asyncio.to_thread(one.restart)
+    await until_health(cluster, "broker")
+    async with await cluster.connect(one) as runner, await cluster.connect(two) as stopper:
+        await hang(runner, provider, key)
+        assert_stopped(await stopper.stop(key))
+        redis.revive()
+        await until_health(cluster)
+        assert await is_relayed(runner, stopper, provider, f"{key}-after")
+
+
 async def test_runs_that_the_broker_dies_under_are_answered_whole_and_seen_to_end_once(
     cluster: Cluster, provider: Provider, redis: Redis, key: str
 ) -> None:
@@ -133,3 +158,21 @@ async def test_while_the_database_is_away_a_stop_closes_the_call_at_once_and_its
         for client in (runner, other):
             after = await client.send(key, directive(id=f"{key}-{id(client)}", strict=1))
             assert (await client.result(after["executionId"]))["status"] == "completed"
+
+
+async def test_a_process_that_is_stuck_in_the_middle_of_an_admission_does_not_hold_up_a_panic(
+    cluster: Cluster, provider: Provider, key: str
+) -> None:
+    one, two = cluster
+    async with await cluster.connect(one) as runner, await cluster.connect(two, "op") as op:
+        execution_id = await hang(runner, provider, key)
+        stuck = await cluster.start_command("shell", "--verbosity", "0", "-c", STUCK)
+        try:
+            assert stuck.stdout is not None
+            assert "admitting" in (await stuck.stdout.readline()).decode()
+            panic = await op.call("studio_chat_panic")
+            assert (panic["ok"], panic["abortedCount"], panic["activeCount"]) == (True, 1, 0), panic
+        finally:
+            stuck.kill()
+            await stuck.communicate()
+        assert_stored_abort(cluster, execution_id, "panic_stop", "op")

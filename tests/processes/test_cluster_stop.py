@@ -77,6 +77,25 @@ async def test_many_stops_at_the_other_worker_at_once_are_all_confirmed(
             assert_stored_abort(cluster, execution_id, "session_stop", "ann")
 
 
+async def test_a_panic_at_one_worker_aborts_what_both_run(cluster: Cluster, provider: Provider, key: str) -> None:
+    one, two = cluster
+    names = [f"{key}-{number}" for number in range(30)]
+    async with (
+        await cluster.connect(one) as first,
+        await cluster.connect(two) as second,
+        await cluster.connect(two, "op") as op,
+    ):
+        clients = [first, second] * 15
+        executions = [await hang(client, provider, name) for client, name in zip(clients, names, strict=True)]
+        asked = time.monotonic()
+        panic = await op.call("studio_chat_panic")
+        assert (panic["abortedCount"], panic["unconfirmedCount"], panic["activeCount"]) == (len(names), 0, 0)
+        tell("panic of 30 runs", [((await provider.wait_closed(name)).closed or 0.0) - asked for name in names])
+        for client, execution_id in zip(clients, executions, strict=True):
+            assert (await client.result(execution_id))["abortReason"] == "panic_stop"
+            assert_stored_abort(cluster, execution_id, "panic_stop", "op")
+
+
 async def test_after_a_confirmed_stop_the_next_send_at_any_worker_starts_at_once(
     cluster: Cluster, provider: Provider, key: str
 ) -> None:
@@ -97,10 +116,10 @@ async def test_a_stop_in_the_same_instant_as_a_send_at_the_other_worker_leaves_o
     one, two = cluster
     async with await cluster.connect(one) as runner, await cluster.connect(two) as stopper:
         await runner.result((await runner.send(key, directive(id=key)))["executionId"])
-        for number in range(20):
+        for number in range(12):
             name = f"{key}-{number}"
             send = await runner.post("studio_chat_send", sessionKey=key, text=directive(id=name, hang=1))
-            await asyncio.sleep(0.002 * (number % 5))  # from just before it is admitted to just after
+            await asyncio.sleep(0.002 * (number % 4))  # from just before it is admitted to just after
             stop = await stopper.stop(key)
             sent = await runner.reply(send)
             assert sent["queued"] is False
