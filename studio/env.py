@@ -1,6 +1,7 @@
 """Reading the environment: typed values, and an error that names the variable. Pure."""
 
 import os
+from collections.abc import Iterable
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -44,6 +45,8 @@ def choice(name: str, options: tuple[str, ...]) -> str:
     return value
 
 
-def items(name: str) -> list[str]:
-    """A comma-separated list."""
+def items(name: str, default: Iterable[str] = ()) -> list[str]:
+    """A comma-separated list; `default` where the variable is not there at all: an empty one is an empty list."""
+    if name not in os.environ:
+        return list(default)
     return [item.strip() for item in text(name).split(",") if item.strip()]

@@ -192,7 +192,7 @@ WHITENOISE_AUTOREFRESH = DEBUG
 # The studio's own (kernel.conf reads these; the names are the environment's)
 STUDIO_MODEL = env.text("STUDIO_MODEL")
 STUDIO_TITLE_MODEL = env.text("STUDIO_TITLE_MODEL")
-STUDIO_TOOLS = env.items("STUDIO_TOOLS")
+STUDIO_TOOLS = env.items("STUDIO_TOOLS", default=["kernel.builtin_tools"])
 STUDIO_MAX_STEPS = env.count("STUDIO_MAX_STEPS", 8)
 STUDIO_TIMEOUT_S = env.seconds("STUDIO_TIMEOUT_S", 600)
 STUDIO_FIRST_TOKEN_TIMEOUT_S = env.seconds("STUDIO_FIRST_TOKEN_TIMEOUT_S", 120)

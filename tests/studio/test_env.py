@@ -36,6 +36,9 @@ def options(name: str) -> str:
         (options, "abort", "abort"),
         (env.items, "a, b,,c ", ["a", "b", "c"]),
         (env.items, None, []),
+        (lambda name: env.items(name, ["a"]), None, ["a"]),
+        (lambda name: env.items(name, ["a"]), "", []),
+        (lambda name: env.items(name, ["a"]), "b", ["b"]),
     ],
 )
 def test_a_value_is_read(
