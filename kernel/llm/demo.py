@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kernel.events import Usage
@@ -23,6 +23,8 @@ SLOW_TOKENS_PER_S = 2.0
 SLOW_S = 60
 LONG_PARAGRAPHS = 40
 QUOTED_CHARACTERS = 80
+# The user's closing line where a person asked for more of an answer (chat.history; a test holds the two equal).
+CONTINUE = "(Continue your last answer where it ended.)"
 
 COMMANDS = {
     "/slow": f"answers for {SLOW_S} seconds at {SLOW_TOKENS_PER_S:.0f} tokens a second: time enough to press Stop",
@@ -37,6 +39,10 @@ INTRODUCTION = "I am a scripted demo, not a real model: "
 HOW_TO_CONFIGURE = (
     "For a real model, set a provider's key (such as `OPENAI_API_KEY`) or `STUDIO_MODEL` (any model string of litellm, "
     "such as `ollama_chat/llama3.2`) in the server's environment and start it again."
+)
+HOW_TO_OFFER_TOOLS = (
+    "Name modules with tools in `STUDIO_TOOLS` (docs/tools.md) in the server's environment and start it again, or "
+    "choose a role that has tools."
 )
 MARKDOWN = f"""\
 ## {INTRODUCTION}this is Markdown
@@ -122,11 +128,36 @@ def script(request: ModelRequest) -> list[Act]:
     last = request.messages[-1] if request.messages else {}
     if last.get("role") == "tool":
         return [Say(text=f"{INTRODUCTION}the tool answered: {_text(last)}")]
-    words = _last_text(request, "user").split(maxsplit=1) or [""]
-    return [*_going_on(request), *_command(words[0], words[1] if len(words) > 1 else "", request)]
+    if _text(last) == CONTINUE:
+        return _rest(request)
+    return [*_going_on(request), *_command(_last_text(request, "user"), request)]
 
 
-def _command(command: str, rest: str, request: ModelRequest) -> list[Act]:
+def _rest(request: ModelRequest) -> list[Act]:
+    """What is left of the script of the last answer: all that comes after the words that the model is shown of it."""
+    said = _last_text(request, "assistant").split()
+    acts = _command(_last_text(request, "user", but=CONTINUE), request)
+    script_words = "".join(act.text for act in acts if isinstance(act, Say) and act.kind == "text").split()
+    if script_words[: len(said)] != said:
+        return [Say(text=f"{INTRODUCTION}I do not know how my last answer goes on.")]
+    return list(_after(len(said), acts)) or [Say(text=f"{INTRODUCTION}my last answer was complete.")]
+
+
+def _after(count: int, acts: list[Act]) -> Iterator[Act]:
+    """`acts` without the first `count` words of their text, and without reasoning, which is not told twice."""
+    for act in acts:
+        if not isinstance(act, Say):
+            yield act
+        elif act.kind == "text":
+            words = tokens(act.text)
+            if count < len(words):
+                yield replace(act, text="".join(words[count:]))
+            count = max(0, count - len(words))
+
+
+def _command(said: str, request: ModelRequest) -> list[Act]:
+    """The script for what a person said."""
+    command, rest = (*said.split(maxsplit=1), "", "")[:2]
     match command:
         case "/slow":
             return [Say(text=_numbered(int(SLOW_S * SLOW_TOKENS_PER_S)), tokens_per_s=SLOW_TOKENS_PER_S)]
@@ -143,13 +174,13 @@ def _command(command: str, rest: str, request: ModelRequest) -> list[Act]:
             thought = "The person wants to see reasoning. I have none, being scripted; so I show where it would stand."
             return [
                 Say(text=thought, kind="reasoning"),
-                Say(text=f"{INTRODUCTION}what you saw above was no real thought."),
+                Say(text=f"{INTRODUCTION}what you can unfold above was no real thought."),
             ]
         case "/long":
             return [Say(text=_paragraphs())]
         case "/markdown":
             return [Say(text=MARKDOWN)]
-    return [Say(text=_help(f"{command} {rest}".strip()))]
+    return [Say(text=_help(said.strip()))]
 
 
 def _going_on(request: ModelRequest) -> list[Act]:
@@ -166,7 +197,7 @@ def _going_on(request: ModelRequest) -> list[Act]:
 def _tool(rest: str, request: ModelRequest) -> list[Act]:
     functions = {tool["function"]["name"]: tool["function"] for tool in request.tools}
     if not functions:
-        return [Say(text=f"{INTRODUCTION}no tool is offered to me, so there is nothing that I could call.")]
+        return [Say(text=f"{INTRODUCTION}no tool is offered to me. {HOW_TO_OFFER_TOOLS}")]
     wanted, _, given = rest.partition(" ")
     name = wanted or next(iter(functions))
     if name not in functions:
@@ -222,8 +253,9 @@ def _input_tokens(request: ModelRequest) -> int:
     return sum(len(tokens(_text(message))) for message in request.messages)
 
 
-def _last_text(request: ModelRequest, role: str) -> str:
-    return next((_text(message) for message in reversed(request.messages) if message.get("role") == role), "")
+def _last_text(request: ModelRequest, role: str, but: str = "") -> str:
+    texts = (_text(message) for message in reversed(request.messages) if message.get("role") == role)
+    return next((text for text in texts if text != but), "")
 
 
 def _text(message: dict[str, Any]) -> str:

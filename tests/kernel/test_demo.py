@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from chat import history
 from kernel.llm import demo
-from kernel.llm.demo import COMMANDS, DemoModel, tokens
+from kernel.llm.demo import COMMANDS, CONTINUE, DemoModel, tokens
 from kernel.llm.model import CallDelta, Delta, Finished, ModelError, ModelEvent, ModelRequest
 from tests.waiting import READY_TIMEOUT_S
 
@@ -138,7 +139,8 @@ async def test_tool_answers_with_the_result_on_the_next_call():
 
 
 async def test_tool_without_tools_or_with_an_unknown_one_says_so():
-    assert "no tool is offered" in text(await answer(request("/tool")))
+    without = text(await answer(request("/tool")))
+    assert all(told in without for told in ("no tool is offered", "STUDIO_TOOLS", "docs/tools.md"))
     assert "'subtract'" in text(await answer(request("/tool subtract", tools=[ADD])))
 
 
@@ -161,6 +163,42 @@ async def test_after_an_interruption_it_goes_on_from_its_partial_message():
     assert "interrupted and is partial" in text(await answer(request("go on", system=note, before=before)))
     assert "as far as the river" in text(await answer(request("go on", system=note, before=before)))
     assert "interrupted" not in text(await answer(request("go on", before=before)))
+
+
+def asked_for_more(command: str, *partials: str) -> ModelRequest:
+    """As the model is shown it: the parts of an answer joined, and the stand-in for a message."""
+    before = [{"role": "user", "content": command}, {"role": "assistant", "content": "\n\n".join(partials)}]
+    return request(CONTINUE, before=before)
+
+
+def test_the_line_that_asks_for_more_is_the_one_of_the_history():
+    assert CONTINUE == history.CONTINUE
+
+
+@pytest.mark.parametrize("command", ["/slow", "/long", "/markdown", "/think", "hello"])
+async def test_asked_for_more_it_goes_on_where_its_answer_ended(command: str):
+    pieces = tokens(text(await answer(request(command))))
+    first, second, rest = "".join(pieces[:4]), "".join(pieces[4:9]), "".join(pieces[9:])
+    assert text(await answer(asked_for_more(command, first))) == second + rest
+    assert text(await answer(asked_for_more(command, first, second))) == rest
+
+
+async def test_asked_for_more_it_keeps_the_pace_and_thinks_no_second_time():
+    pace = Pace()
+    await answer(asked_for_more("/slow", "I am a"), pace)
+    assert set(pace.waits) == {0.5}
+    assert text(await answer(asked_for_more("/think", "I am a")), "reasoning") == ""
+
+
+async def test_asked_for_more_it_hangs_and_fails_as_before():
+    assert demo.script(asked_for_more("/hang", "I am"))[-1:] == [demo.Hang()]
+    said = "".join(act.text for act in demo.script(request("/error")) if isinstance(act, demo.Say))
+    assert [type(act) for act in demo.script(asked_for_more("/error", said))] == [demo.Fail]
+
+
+@pytest.mark.parametrize(("partial", "told"), [(demo.MARKDOWN, "was complete"), ("of another", "do not know")])
+async def test_asked_for_more_of_what_is_complete_or_not_its_own_it_says_so(partial: str, told: str):
+    assert told in text(await answer(asked_for_more("/markdown", partial)))
 
 
 def test_tokens_joined_are_the_text():
