@@ -255,6 +255,6 @@ async def test_after_a_restart_of_the_server_the_page_comes_back_by_itself_and_s
     await ann.composer.press("Enter")
     studio.restart()
     await expect(ann.connection("live")).to_be_visible()
-    await expect(ann.card("Stopped: the server was restarted")).to_be_visible()
+    await expect(ann.card("Stopped: the server was shut down or restarted")).to_be_visible()
     await expect(ann.page.locator("studio-message.is-user").last).to_contain_text("written while away")
     await expect(ann.page.locator("studio-message.is-assistant").last).to_have_attribute("data-status", "completed")

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { announceEnding, describeEnding, usageWords } from "#studio/ending";
+import { announceEnding, canContinue, describeEnding, tookWords, usageWords } from "#studio/ending";
 import { describeNotice } from "#studio/notice";
 
 const READER = { userName: "ann" };
@@ -51,6 +51,27 @@ test("a card says what was kept, by whom it was stopped and how long it took", (
   assert.equal(fact(ending, "Connection to the model closed after"), "2 ms");
   assert.equal(fact(ending, "Saved after"), "1.5 sec");
   assert.equal(fact(ending, "Tokens"), "about 1,200 in, 3 out");
+});
+
+test("a card tells the reason that the operator wrote, and nothing where none was written", () => {
+  const stop = (reason) => ({ by: "op", source: "web", requestedAt: 1, upstreamClosedMs: 1, settledMs: 1, reason });
+  const told = (reason) => describeEnding(message({ abortReason: "panic_stop", stop: stop(reason) }), READER).reason;
+  assert.equal(told("<b>Maintenance</b>"), "Reason: <b>Maintenance</b>");
+  assert.deepEqual([null, undefined, ""].map(told), ["", "", ""]);
+});
+
+test("only what has a beginning can be continued", () => {
+  const tool = (state) => [{ kind: "tool", state }];
+  assert.equal(canContinue(message({ text: "half" })), true);
+  assert.equal(canContinue(message({ text: "", parts: tool("completed") })), true);
+  assert.equal(canContinue(message({ text: "", parts: tool("aborted") })), false);
+  assert.equal(canContinue(message({ text: " \n" })), false);
+  assert.equal(canContinue(message({ status: "error", text: "" })), false);
+});
+
+test("the time that an answer took is told when both its ends are known", () => {
+  assert.equal(tookWords({ createdAt: 1000, finishedAt: 3500 }), "2.5 sec");
+  assert.equal(tookWords({ createdAt: 1000, finishedAt: null }), "");
 });
 
 test("a stop before any output says so", () => {

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { fates } from "#studio/conversation";
 import { initialState, isUnread, openConversation, reduce, unsentDrafts } from "#studio/reduce";
 
 const KEY = "k1";
@@ -252,6 +253,16 @@ test("a draft of an earlier load is there when its session is opened, and kept u
   const state = initialState({ drafts: { k9: "half a thought", new: "a start" } });
   assert.deepEqual(unsentDrafts(state), { k9: "half a thought" });
   assert.equal(openConversation(reduce(state, { type: "page_open", sessionKey: "k9" })).draft, "half a thought");
+});
+
+test("an answer is replaced by the one that was asked for anew, and continued by the one that goes on", () => {
+  const rows = [userRow(), row(), row({ id: "a2", replacesId: "a1" }), row({ id: "a3", continuesId: "a2" })];
+  assert.deepEqual([...fates(rows)], [["a1", "replaced"], ["a2", "continued"]]);
+});
+
+test("a message that was sent anew replaces the old one with all its answers", () => {
+  const rows = [row({ id: "a0" }), userRow(), row(), row({ id: "a2" }), userRow({ id: "u2", replacesId: "u1" }), row({ id: "a3" })];
+  assert.deepEqual([...fates(rows).keys()], ["u1", "a1", "a2"]);
 });
 
 test("a failed command is noted where it was asked", () => {

@@ -22,7 +22,7 @@ test("every import is in the import map", () => {
 
 test("every template that a script clones is in the page", () => {
   const ids = found(texts(markup), /<template id="([\w-]+)"/g);
-  const named = found(texts(scripts()), /(?:clone\(|ending\.subtle \? |: )"((?:part|ending|message|code|markdown|session|queue|hold|thread)-[\w-]+)"/g);
+  const named = found(texts(scripts()), /(?:clone\(|ending\.subtle \? |: )"((?:part|ending|message|code|markdown|session|queue|hold|warning)-[\w-]+)"/g);
   assert.ok(named.length > 8);
   for (const id of named) if (!id.endsWith("-")) assert.ok(ids.includes(id), id);
 });

@@ -2,7 +2,7 @@
  * Which model answers next, and in which role. Pure.
  *
  * What was chosen here for a session comes first, then what the session says; a new session begins with the model that
- * its person chose last, while it is still offered.
+ * its person chose last, while it is still offered. A role may have a model of its own: then the server chooses.
  */
 import { openSession } from "#studio/reduce";
 import { fill, gettext } from "#studio/text";
@@ -36,6 +36,6 @@ export function modelName(model, options) {
 function chosen(state) {
   const here = state.chosen[state.open] ?? {};
   const isNew = state.conversations[state.open]?.fresh && openSession(state) === null;
-  const usual = isNew && state.options?.models.some(({ id }) => id === state.usualModel);
+  const usual = isNew && !here.roleId && state.options?.models.some(({ id }) => id === state.usualModel);
   return { ...(usual && { model: state.usualModel }), ...here };
 }

@@ -71,6 +71,23 @@ export function markStale(conversation) {
   return conversation.subscribing || conversation.fresh ? conversation : { ...conversation, stale: true };
 }
 
+/**
+ * What became of settled rows: `replaced` by a later one (by an answer: that answer; by a message: it and all its answers)
+ * or `continued` in the next.
+ * @returns {Map<string, "replaced"|"continued">} by id
+ */
+export function fates(messages) {
+  const found = new Map();
+  messages.forEach(({ role, replacesId, continuesId }, index) => {
+    if (continuesId) found.set(continuesId, "continued");
+    if (!replacesId) return;
+    const from = messages.findIndex(({ id }) => id === replacesId);
+    const until = role === "user" ? index : from + 1;
+    messages.slice(Math.max(0, from), until).forEach(({ id }) => found.set(id, "replaced"));
+  });
+  return found;
+}
+
 export const isRunning = (conversation) => conversation.active !== null || conversation.outbox.length > 0;
 
 const APPLY = {

@@ -11,14 +11,23 @@ import { fill, gettext, ngettext } from "#studio/text";
 /**
  * @param {object} message a settled assistant row
  * @param {{userName: string}} reader
- * @returns {null | {tone: string, title: string, subtle: boolean, detail: string, kept: string, facts: {label: string,
+ * @returns {null | {tone: string, title: string, subtle: boolean, detail: string, reason: string, kept: string, facts: {label: string,
  *   value: string}[], advice: string}} null for a clean end and for one still to come
  */
 export function describeEnding(message, reader) {
   if (message.status !== "aborted" && message.status !== "error") return null;
   const words = message.status === "error" ? errorWords(message) : abortWords(message);
   const subtle = message.abortReason === "user_interrupt";
-  return { detail: "", ...words, subtle, kept: kept(message), facts: facts(message, reader) };
+  const reason = message.stop?.reason ? fill(gettext("Reason: %(reason)s"), { reason: message.stop.reason }) : "";
+  return { detail: "", ...words, subtle, reason, kept: kept(message), facts: facts(message, reader) };
+}
+
+/** Only what has a beginning can be continued: text that had arrived, or the result of a tool. */
+export const canContinue = ({ text, parts }) => text.trim() !== "" || toolResults(parts) > 0;
+
+/** @returns {string} how long the answer took, or an empty text while that is not known */
+export function tookWords({ createdAt, finishedAt }) {
+  return createdAt && finishedAt ? duration(Math.max(0, new Date(finishedAt) - new Date(createdAt))) : "";
 }
 
 /** What a live region says about an end, once. */
@@ -73,7 +82,7 @@ const ABORTS = {
   }),
   shutdown: () => ({
     tone: "lost",
-    title: gettext("Stopped: the server was restarted"),
+    title: gettext("Stopped: the server was shut down or restarted"),
     advice: gettext("Nothing is wrong with your message. Send again to go on."),
   }),
   worker_lost: () => ({
@@ -112,12 +121,14 @@ function timeoutWords(kind) {
 
 function kept({ text, parts }) {
   const length = codePointLength(text);
-  const tools = parts.filter((part) => part.kind === "tool" && part.state === "completed").length;
+  const tools = toolResults(parts);
   const words = [];
   if (length) words.push(fill(ngettext("%(n)s character", "%(n)s characters", length), { n: number(length) }));
   if (tools) words.push(fill(ngettext("%(n)s tool result", "%(n)s tool results", tools), { n: number(tools) }));
   return words.length ? words.join(" · ") : gettext("Nothing had arrived yet");
 }
+
+const toolResults = (parts) => parts.filter(({ kind, state }) => kind === "tool" && state === "completed").length;
 
 function facts({ stop, finishedAt, usage }, { userName }) {
   const by = stop?.by === userName ? fill(gettext("you (%(name)s)"), { name: userName }) : stop?.by;

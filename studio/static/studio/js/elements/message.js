@@ -1,8 +1,9 @@
 /**
  * `<studio-message>`: one row of the conversation: its parts in order, and how it ended.
  */
+import { modelName } from "#studio/choice";
 import { clone, reconcile, setText, slot, write } from "#studio/dom";
-import { describeEnding, usageWords } from "#studio/ending";
+import { canContinue, describeEnding, tookWords, usageWords } from "#studio/ending";
 import { gettext } from "#studio/text";
 import { showText } from "#studio/prose";
 
@@ -18,6 +19,7 @@ const TEMPLATES = { text: "part-text", reasoning: "part-reasoning", tool: "part-
 class StudioMessage extends HTMLElement {
   #message = null;
   #around = null;
+  #fate = undefined;
 
   /** What a copy takes: the answer as the model wrote it. */
   get source() {
@@ -26,12 +28,14 @@ class StudioMessage extends HTMLElement {
 
   /**
    * @param {object} message
-   * @param {{page: object, actions: object, features: string[], latestId: string|null}} around the same object while same
+   * @param {{page: object, actions: object, options: object|null, latestId: string|null}} around same object while the same
+   * @param {"replaced"|"continued"} [fate] what became of it later
    */
-  show(message, around) {
-    if (message === this.#message && around === this.#around) return;
+  show(message, around, fate) {
+    if (message === this.#message && around === this.#around && fate === this.#fate) return;
     this.#message = message;
     this.#around = around;
+    this.#fate = fate;
     this.dataset.status = message.status;
     if (message.role === "user") return setText(slot(this, "text"), message.text);
     this.#showParts(message);
@@ -61,24 +65,38 @@ class StudioMessage extends HTMLElement {
     place.replaceChildren(card);
   }
 
-  #fillCard(card, { detail, kept, facts, advice }) {
-    write(card, { detail, kept, advice });
+  #fillCard(card, { detail, reason, kept, facts, advice }) {
+    write(card, { detail, reason, kept, advice: this.#fate ? "" : advice });
     reconcile(slot(card, "facts"), facts, {
       key: ({ label }) => label,
       create: () => clone("ending-fact"),
       update: (row, { label, value }) => write(row, { label, value }),
     });
-    const actions = slot(card, "actions");
-    const { features, latestId } = this.#around;
-    actions.hidden = latestId !== this.#message.id || !features.includes("continue");
+    this.#offerAgain(slot(card, "actions"));
+  }
+
+  /** The buttons go with the card, so the focus goes where the next message is written. */
+  #offerAgain(actions) {
+    const { options, latestId } = this.#around;
+    actions.hidden = latestId !== this.#message.id || !options?.features.includes("continue");
+    actions.querySelector("[data-again=continue]").hidden = !canContinue(this.#message);
     actions.addEventListener("click", ({ target }) => {
       const { again } = target.closest("button")?.dataset ?? {};
-      if (again) this.#around.actions.again(again, this.#message.sessionKey, this.#message.id);
+      if (!again) return;
+      this.#around.actions.again(again, this.#message.sessionKey, this.#message.id);
+      document.querySelector("studio-composer").focusText();
     });
   }
 
-  #showFooter({ status, usage, text }) {
-    write(this, { usage: status === "completed" ? usageWords(usage).join(" · ") : "" });
+  /** Who answered, in what time, for how much; the card of an unclean end tells of tokens itself. */
+  #showFooter(message) {
+    const { status, model, usage, text } = message;
+    const counted = status === "completed" ? usageWords(usage) : [];
+    const facts = [model && modelName(model, this.#around.options), tookWords(message), ...counted];
+    write(this, {
+      told: status === "streaming" ? "" : facts.filter(Boolean).join(" · "),
+      fate: this.#fate === "continued" ? gettext("Continued below") : "",
+    });
     slot(this, "copy").hidden = status === "streaming" || !text;
   }
 }

@@ -2,6 +2,7 @@
  * `<studio-thread>`: the open conversation, oldest first. It stays at its end while the reader is there, and never moves
  * under a reader who has scrolled away.
  */
+import { fates } from "#studio/conversation";
 import { clone, reconcile, setText, slot } from "#studio/dom";
 import { StudioElement } from "#studio/elements/studio-element";
 import { openConversation } from "#studio/reduce";
@@ -52,20 +53,23 @@ class StudioThread extends StudioElement {
   }
 
   #showMessages({ messages, outbox, active }, { options, connection }) {
-    const around = this.#aroundNow(options?.features ?? [], messages.at(-1)?.id ?? null);
+    const around = this.#aroundNow(options, messages.at(-1)?.id ?? null);
+    const became = fates(messages);
     const waiting = active ? [] : outbox.map(({ clientMessageId, text }) => ({ id: clientMessageId, role: "sending", text }));
     reconcile(this.find("messages"), [...messages, ...waiting], {
-      key: ({ id }) => id,
-      create: ({ role }) => clone(`message-${role}`),
+      key: ({ id }) => (became.get(id) === "replaced" ? `replaced-${id}` : id),
+      create: ({ id, role }) => (became.get(id) === "replaced" ? folded(role) : clone(`message-${role}`)),
       update: (element, message) =>
-        message.role === "sending" ? showSending(element, message, connection) : element.show(message, around),
+        message.role === "sending"
+          ? showSending(element, message, connection)
+          : messageOf(element).show(message, around, became.get(message.id)),
     });
   }
 
   /** One object while nothing in it changes, so that a message can tell by identity. */
-  #aroundNow(features, latestId) {
-    if (this.#around?.features !== features || this.#around.latestId !== latestId) {
-      this.#around = { page: this.page, actions: this.actions, features, latestId };
+  #aroundNow(options, latestId) {
+    if (this.#around?.options !== options || this.#around.latestId !== latestId) {
+      this.#around = { page: this.page, actions: this.actions, options, latestId };
     }
     return this.#around;
   }
@@ -107,6 +111,15 @@ class StudioThread extends StudioElement {
     this.actions.loadOlder(open, conversations[open].messages[0].id);
   }
 }
+
+/** A replaced row lies folded where it was, above what replaces it. */
+function folded(role) {
+  const fold = clone(`replaced-${role}`);
+  slot(fold, "message").replaceWith(clone(`message-${role}`));
+  return fold;
+}
+
+const messageOf = (element) => (element.matches("studio-message") ? element : element.querySelector("studio-message"));
 
 function showSending(element, { text }, { status }) {
   setText(slot(element, "text"), text);
