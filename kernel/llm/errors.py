@@ -17,6 +17,9 @@ QUOTED_MAX = 300
 SECRETS = re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|key)[-_][\w*.-]{8,}|\bAIza[\w-]{8,}|(?i:bearer)\s+\S+")
 SECRET_NAMES = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$")
 PREFIXES = re.compile(r"^(?:litellm\.\w+: ?|[A-Za-z]+ ?(?:Error|Exception): ?|[A-Za-z]+Exception - )+")
+# What litellm says before it asks anybody; some of it comes as an error of the provider's that could be retried.
+KEY_IS_MISSING = re.compile(r"Missing (?:[\w.-]+ )?(?:API key|credentials)|Unable to locate credentials", re.IGNORECASE)
+KEY_NAME = re.compile(r"\b[A-Z][A-Z0-9_]*_API_KEY\b")
 
 ADVICE = {
     400: "The provider refused the request.",
@@ -34,6 +37,9 @@ UNREACHABLE = (
 BROKEN_OFF = "The provider broke off its answer. What had arrived is kept; continue, or send again."
 FAILED = "The provider of {model!r} failed. Send again in a moment."
 OURS = "Something failed on our side ({kind}). Send again, or choose another model; the server's log has the details."
+NO_KEY = (
+    "No key is set for {model!r}. Set {key} in the server's environment and start it again, or choose another model."
+)
 UNKNOWN = (
     "No provider is known for the model {model!r}. Choose another model, or correct STUDIO_MODEL (provider/model)."
 )
@@ -50,6 +56,9 @@ def model_error(error: Exception, model: str) -> ModelError:
     headers = getattr(getattr(error, "response", None), "headers", None) or {}
     if "LLM Provider NOT provided" in text:
         return ModelError(UNKNOWN.format(model=model), status=400)
+    if KEY_IS_MISSING.search(text):
+        named = KEY_NAME.search(text)
+        return ModelError(NO_KEY.format(model=model, key=named[0] if named else "the provider's key"), status=401)
     if "MidStreamFallbackError" in kinds:
         return ModelError(_with_quote(BROKEN_OFF, text), status=status, retryable=True)
     if _unreachable(kinds, text):
@@ -79,9 +88,17 @@ def _with_quote(advice: str, text: str) -> str:
     while (shorter := PREFIXES.sub("", said).strip()) != said:
         said = shorter
     said = storable(_without_secrets(said))
-    if len(said) > QUOTED_MAX:
-        said = said[:QUOTED_MAX] + "…"
-    return f"{advice} It said: {said}" if said else advice
+    return f"{advice} It said: {_shortened(said)}" if said else advice
+
+
+def _shortened(said: str) -> str:
+    """The first words of `said`, without a quotation of code that would not be closed."""
+    if len(said) <= QUOTED_MAX:
+        return said
+    words = said[: QUOTED_MAX + 1].rsplit(maxsplit=1)[0][:QUOTED_MAX]
+    if words.count("`") % 2:
+        words = words.rpartition("`")[0]
+    return f"{words.rstrip()} …"
 
 
 def _without_secrets(text: str) -> str:

@@ -126,6 +126,36 @@ def test_a_long_quote_is_cut() -> None:
     assert message.endswith("…")
 
 
+def test_a_long_quote_is_cut_between_words_and_outside_of_code() -> None:
+    begun = "Please set " * 26  # to just before the end of what is quoted
+    message = model_error(failure(f"{begun}`A_LONG_NAME or ANOTHER` and so on", 500), "m").message
+    assert message.endswith("Please set …")
+    message = model_error(failure("word " * 100, 500), "m").message
+    assert message.endswith("word word …")
+
+
+@pytest.mark.parametrize(
+    ("said", "key"),
+    [
+        (
+            "litellm.AuthenticationError: Missing Anthropic API Key - A call is being made … set `ANTHROPIC_API_KEY` or",
+            "ANTHROPIC_API_KEY",
+        ),
+        (
+            "InternalServerError: OpenAIException - Missing credentials. Please pass an `api_key`, or `OPENAI_API_KEY` …",
+            "OPENAI_API_KEY",
+        ),
+        ("Missing Gemini API key. Set the GEMINI_API_KEY or GOOGLE_API_KEY environment variable.", "GEMINI_API_KEY"),
+        ("BedrockException Invalid Authentication - Unable to locate credentials", "the provider's key"),
+    ],
+    ids=["anthropic", "openai", "gemini", "bedrock"],
+)
+def test_a_key_that_is_not_set_is_told_by_its_name_and_never_asked_again(said: str, key: str) -> None:
+    error = model_error(failure(said, 500), "m")
+    assert error.message.startswith(f"No key is set for 'm'. Set {key} in")
+    assert (error.status, error.retryable) == (401, False)
+
+
 def test_silence_is_not_quoted() -> None:
     assert "It said" not in model_error(failure("", 500), "m").message
 
