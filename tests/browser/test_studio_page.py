@@ -82,7 +82,7 @@ async def test_panic_is_asked_once_more_and_leaves_a_red_card(studio: Studio, br
     card = ann.card("Stopped by Panic")
     await expect(card).to_have_attribute("data-tone", "panic")
     await expect(card).to_contain_text("op")
-    await expect(op.page.locator("studio-panic-outcome")).to_contain_text("0 still running")
+    await expect(op.page.locator("studio-panic-outcome")).to_contain_text("nothing is running now")
 
 
 async def test_everything_is_done_by_keyboard_and_the_focus_returns_to_the_message(

@@ -96,6 +96,13 @@ test("each end can be said in one sentence", () => {
   assert.equal(announceEnding({ status: "aborted", abortReason: "panic_stop" }), "Stopped by Panic");
 });
 
+test("under a hold one sentence says it, and speaks of a kept text only where one was sent", () => {
+  const said = (request) => describeNotice({ code: "held", error: "New runs are on hold by op.", request });
+  assert.deepEqual(["studio_chat_send", "studio_chat_regenerate"].map((one) => said(one).detail), ["", ""]);
+  assert.match(said("studio_chat_send").text, /your text is kept/);
+  assert.doesNotMatch(said("studio_chat_regenerate").text, /kept/);
+});
+
 test("every code of the contract has words, and an unknown one too", () => {
   const codes = ["not_found", "forbidden", "held", "queue_full", "invalid", "stale", "conflict", "internal", "too_large"];
   for (const code of [...codes, "tomorrow"]) assert.ok(describeNotice({ code, error: "", request: null }).text, code);

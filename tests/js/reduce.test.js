@@ -265,6 +265,12 @@ test("a message that was sent anew replaces the old one with all its answers", (
   assert.deepEqual([...fates(rows).keys()], ["u1", "a1", "a2"]);
 });
 
+test("what a panic did is told where it was asked, and not in the next session", () => {
+  const told = play([{ type: "page_panic_asked" }, { type: "studio_chat_panic_ok", ok: true, abortedCount: 1 }], opened());
+  assert.equal(told.panic.reply.abortedCount, 1);
+  assert.deepEqual(reduce(told, { type: "page_open", sessionKey: "k2" }).panic, { asked: false, reply: null });
+});
+
 test("a failed command is noted where it was asked", () => {
   const reply = { type: "studio_chat_continue_ok", ok: false, code: "conflict", error: "Busy.", request: { type: "studio_chat_continue", sessionKey: KEY } };
   assert.equal(conversationAfter([reply], opened()).notice.code, "conflict");

@@ -9,13 +9,16 @@ export function describeNotice({ code, error, request }) {
   return { text: say(request), detail: SELF_EXPLAINING.has(code) ? "" : (error ?? "") };
 }
 
-const SELF_EXPLAINING = new Set(["disconnected", "queue_full", "not_found"]);
+const SELF_EXPLAINING = new Set(["disconnected", "queue_full", "not_found", "held"]);
 
 const CODES = {
   disconnected: () => gettext("There is no connection, so nothing was changed. Try again when it is back."),
   not_found: () => gettext("This session does not exist, or it is not yours. Start a new one."),
   forbidden: () => gettext("You do not have the permission for that."),
-  held: () => gettext("New runs are held by an operator. Your text is kept; send it when the hold is released."),
+  held: (request) =>
+    request === "studio_chat_send"
+      ? gettext("New runs are on hold: your text is kept, send it when the hold is released.")
+      : gettext("New runs are on hold: try again when the hold is released."),
   queue_full: () => gettext("The queue is full. Your text is kept; remove a queued message or wait for an answer."),
   too_large: () => gettext("The message is too long. Your text is kept; shorten it, or send it in parts."),
   invalid: (request) =>

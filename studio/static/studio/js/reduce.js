@@ -125,7 +125,7 @@ function openOne(state, sessionKey, fresh) {
   const draft = state.drafts[sessionKey] ?? "";
   const conversation = state.conversations[sessionKey] ?? { ...emptyConversation(fresh), draft };
   const next = replace(state, sessionKey, markStale(conversation));
-  return markSeen({ ...next, open: sessionKey, announcement: null });
+  return markSeen({ ...next, open: sessionKey, announcement: null, panic: { ...state.panic, reply: null } });
 }
 
 /** @param {{sessionKey: string, model?: string, roleId?: string}} choice for the messages to come in this session */

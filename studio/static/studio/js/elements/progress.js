@@ -1,6 +1,7 @@
 /**
  * `<studio-progress>`: what the run is doing right now, in one line. Its seconds tick here, between the server's words.
  */
+import { kindOf, modelOf } from "#studio/choice";
 import { codePointLength } from "#studio/codepoints";
 import { setText } from "#studio/dom";
 import { StudioElement } from "#studio/elements/studio-element";
@@ -9,9 +10,10 @@ import { openConversation } from "#studio/reduce";
 import { fill, gettext, ngettext } from "#studio/text";
 
 const TICK_MS = 250;
+const SILENT_MS = 8000; // a model that streams and says nothing for so long deserves a word
 const CHARS_PER_TOKEN = 4; // the server's own estimate while a provider has not told
 const PHASES = {
-  starting: () => gettext("Starting"),
+  starting: ({ model }) => (kindOf(model) === "local" ? gettext("Loading the model") : gettext("Starting")),
   waiting: () => gettext("Waiting for the model"),
   streaming: () => gettext("Answering"),
   tool: ({ tool }) => (tool ? fill(gettext("Using %(tool)s"), { tool }) : gettext("Using a tool")),
@@ -23,31 +25,41 @@ const PHASES = {
 class StudioProgress extends StudioElement {
   #timer = null;
   #told = 0; // performance.now() of the latest progress
+  #heard = { message: null, at: 0 }; // the answer as it last grew, and when
 
   render(state) {
     const conversation = openConversation(state);
     const active = conversation?.active ?? null;
     const progress = active?.progress ?? null;
+    const message = conversation?.messages.find(({ id }) => id === active?.messageId) ?? null;
+    if (message !== this.#heard.message) this.#heard = { message, at: performance.now() };
     if (!this.changed(active?.executionId, progress, conversation?.stopping)) return;
     this.#told = performance.now();
     this.hidden = active === null;
-    this.#write(progress, conversation?.stopping);
     clearInterval(this.#timer);
-    if (active) this.#timer = setInterval(() => this.#write(progress, conversation.stopping), TICK_MS);
+    if (active === null) return;
+    this.#write(progress, conversation.stopping);
+    this.#timer = setInterval(() => this.#write(progress, conversation.stopping), TICK_MS);
   }
 
   #write(progress, stopping) {
     const since = performance.now() - this.#told;
     const phase = stopping ? "stopping" : (progress?.phase ?? "starting");
+    const model = this.#heard.message?.model ?? modelOf(this.store.state);
     this.dataset.phase = phase;
-    setText(this.find("phase"), PHASES[phase]?.(progress ?? {}) ?? phase);
-    setText(this.find("details"), progress ? details(progress, since, this.#arrivedTokens()).join(" · ") : "");
+    const silence = phase === "streaming" ? this.#silence() : "";
+    setText(this.find("phase"), silence || (PHASES[phase]?.({ ...progress, model }) ?? phase));
+    setText(this.find("details"), details({ phase, ...progress }, since, this.#arrivedTokens()).join(" · "));
+  }
+
+  #silence() {
+    const ms = performance.now() - this.#heard.at;
+    return ms < SILENT_MS ? "" : fill(gettext("No word for %(time)s"), { time: seconds(ms) });
   }
 
   /** Between the server's words the text that arrives is what tells of tokens. */
   #arrivedTokens() {
-    const { messages, active } = openConversation(this.store.state);
-    const parts = messages.find(({ id }) => id === active?.messageId)?.parts ?? [];
+    const parts = this.#heard.message?.parts ?? [];
     const characters = parts.map(({ text = "" }) => codePointLength(text)).reduce((sum, length) => sum + length, 0);
     return Math.ceil(characters / CHARS_PER_TOKEN);
   }
