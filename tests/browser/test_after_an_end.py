@@ -1,9 +1,12 @@
 """What a card offers and tells when an answer has ended, and what became of the answers before."""
 
+from pathlib import Path
+
 import pytest
 from playwright.async_api import expect
 
 from tests.browser.conftest import Browse
+from tests.processes.conftest import StudioMaker
 from tests.processes.harness import Studio
 from tests.provider_script import directive
 
@@ -70,3 +73,17 @@ async def test_the_reason_of_a_panic_is_told_to_those_it_stopped_as_plain_text(
     await op.page.get_by_label("Reason").fill("<b>Maintenance</b>")
     await op.page.get_by_role("button", name="Stop everything").click()
     await expect(ann.card("Stopped by Panic")).to_contain_text("Reason: <b>Maintenance</b>")
+
+
+async def test_a_transcript_that_cannot_be_written_is_told_above_the_thread_to_each_in_their_terms_until_closed(
+    make_studio: StudioMaker, browse: Browse, key: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a file").touch()
+    studio = make_studio(STUDIO_TRANSCRIPT_DIR=str(tmp_path / "a file"))
+    ann, op = await browse(studio, "ann"), await browse(studio, "op")
+    for person, words in ((ann, "an operator can mend it"), (op, "STUDIO_TRANSCRIPT_DIR")):
+        warnings = person.page.locator("studio-warnings")
+        await person.send(directive(id=key, n=3))
+        await expect(warnings).to_contain_text(words)
+        await warnings.get_by_role("button", name="Close").click()
+        await expect(warnings).to_have_text("")

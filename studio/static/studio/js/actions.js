@@ -96,6 +96,10 @@ export class Actions {
     this.#store.dispatch({ type: "page_notice_closed", sessionKey });
   }
 
+  closeWarning(warning) {
+    this.#store.dispatch({ type: "page_warning_closed", warning });
+  }
+
   closePanic() {
     this.#store.dispatch({ type: "page_panic_closed" });
   }

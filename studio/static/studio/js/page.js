@@ -13,6 +13,7 @@ import "#studio/elements/queue";
 import "#studio/elements/sessions";
 import "#studio/elements/sidebar";
 import "#studio/elements/thread";
+import "#studio/elements/warnings";
 
 import { Actions } from "#studio/actions";
 import { Connection } from "#studio/connection";

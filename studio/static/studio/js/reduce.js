@@ -28,6 +28,7 @@ export function initialState({ sessionKey = null, seen = {}, drafts = {}, usualM
     open: sessionKey,
     conversations: sessionKey ? { [sessionKey]: conversation } : {},
     holds: [],
+    closedWarnings: [],
     panic: { asked: false, reply: null },
     announcement: null,
   };
@@ -60,6 +61,7 @@ const HANDLERS = {
   page_draft: (state, { sessionKey, text }) => change(state, sessionKey, () => ({ draft: text })),
   page_choice: chosen,
   page_notice_closed: (state, { sessionKey }) => change(state, sessionKey, () => ({ notice: null })),
+  page_warning_closed: (state, { warning }) => ({ ...state, closedWarnings: [...state.closedWarnings, warning] }),
   page_send_asked: sendAsked,
   page_stop_asked: stopAsked,
   page_panic_asked: (state) => ({ ...state, panic: { asked: true, reply: null } }),

@@ -9,12 +9,6 @@ import { openConversation } from "#studio/reduce";
 import { gettext } from "#studio/text";
 
 const NEAR_END_PX = 64;
-const WARNINGS = {
-  transcript_failed: () =>
-    gettext(
-      "The transcript file could not be written. The conversation itself is safe in the database. Free disk space or check STUDIO_TRANSCRIPT_DIR.",
-    ),
-};
 
 class StudioThread extends StudioElement {
   #pinned = true;
@@ -39,7 +33,6 @@ class StudioThread extends StudioElement {
     if (before.open !== state.open || before.waiting < this.#shown.waiting) this.#pin(true);
     this.#showStates(conversation);
     this.#showMessages(conversation, state);
-    this.#showWarnings(conversation.warnings);
     if (!this.#pinned && before.firstId !== this.#shown.firstId) this.scrollTop = this.scrollHeight - fromEnd;
     this.#follow();
   }
@@ -72,14 +65,6 @@ class StudioThread extends StudioElement {
       this.#around = { page: this.page, actions: this.actions, options, latestId };
     }
     return this.#around;
-  }
-
-  #showWarnings(warnings) {
-    reconcile(this.find("warnings"), warnings, {
-      key: (warning) => warning,
-      create: () => clone("thread-warning"),
-      update: (element, warning) => setText(slot(element, "text"), WARNINGS[warning]?.() ?? warning),
-    });
   }
 
   /** Only a move upwards is the reader's; a thread that shrinks or grows under its end says nothing. */
