@@ -2,8 +2,12 @@
 
 import os
 from collections.abc import Iterable
+from typing import Any
 
+import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
+
+DATABASES = ("postgres", "postgresql", "pgsql", "sqlite")
 
 
 def text(name: str, default: str = "") -> str:
@@ -50,3 +54,14 @@ def items(name: str, default: Iterable[str] = ()) -> list[str]:
     if name not in os.environ:
         return list(default)
     return [item.strip() for item in text(name).split(",") if item.strip()]
+
+
+def database(name: str, default: str, **options: Any) -> dict[str, Any]:
+    """Django's settings of the database at this address. The error does not repeat it: it may hold a password."""
+    address = text(name, default)
+    try:
+        if address.partition("://")[0] not in DATABASES:
+            raise ValueError
+        return {**dj_database_url.parse(address, **options)}
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name} must be postgres://… or sqlite:///…") from error

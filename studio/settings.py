@@ -5,7 +5,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import dj_database_url
 from csp.constants import NONCE, NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.utils import get_random_secret_key
@@ -96,8 +95,8 @@ TEMPLATES = [
 # Database: the ledger. SQLite takes its write lock at BEGIN, so that a transaction that reads and then writes never
 # fails half-way, and so that admission and panic exclude each other (kernel.models).
 DATABASES = {
-    "default": dj_database_url.config(
-        default=f"sqlite:///{VAR_DIR / 'studio.sqlite3'}", conn_max_age=600, conn_health_checks=True
+    "default": env.database(
+        "DATABASE_URL", f"sqlite:///{VAR_DIR / 'studio.sqlite3'}", conn_max_age=600, conn_health_checks=True
     )
 }
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":

@@ -67,3 +67,28 @@ def test_a_wrong_value_is_refused_by_its_name(
     with pytest.raises(ImproperlyConfigured, match=NAME) as caught:
         read(NAME)
     assert repr(value) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "engine"),
+    [
+        ("postgres://studio@host/name", "django.db.backends.postgresql"),
+        ("postgresql://studio@host:5433/name", "django.db.backends.postgresql"),
+        ("sqlite:////path", "django.db.backends.sqlite3"),
+        ("", "django.db.backends.sqlite3"),
+    ],
+)
+def test_a_database_is_read(address: str, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(NAME, address)
+    read = env.database(NAME, "sqlite:///default", conn_max_age=600)
+    assert (read["ENGINE"], read["CONN_MAX_AGE"]) == (engine, 600)
+
+
+@pytest.mark.parametrize("address", ["mysql://studio:secret@host/name", "secret", "postgres://u:secret@host:port/name"])
+def test_another_database_is_refused_without_repeating_its_address(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(NAME, address)
+    with pytest.raises(ImproperlyConfigured, match=f"{NAME} must be postgres://… or sqlite:///…") as caught:
+        env.database(NAME, "sqlite:///default")
+    assert "secret" not in str(caught.value)
