@@ -12,7 +12,6 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 HOST ?= 127.0.0.1
 PORT ?= 8000
-URL := http://$(if $(filter 0.0.0.0 ::,$(HOST)),127.0.0.1,$(HOST)):$(PORT)
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
@@ -34,11 +33,7 @@ run: export STUDIO_INSECURE_HTTP = 1
 run: install ## Start the studio on HOST (127.0.0.1) and PORT (8000)
 	@$(BIN)/python manage.py migrate --verbosity 0
 	@echo
-	@$(BIN)/python manage.py which_model
-	@$(BIN)/python manage.py first_operator --base-url $(URL)
-	@echo "The studio runs at $(URL)/ (Ctrl-C ends it)"
-	@echo
-	@exec $(BIN)/daphne -b $(HOST) -p $(PORT) studio.asgi:application
+	@exec $(BIN)/python manage.py serve --host '$(HOST)' --port '$(PORT)'
 
 test: install $(INSTALLED_DEV) lint ## Check and test everything
 	@scripts/test_tools.sh

@@ -138,11 +138,11 @@ def test_a_long_quote_is_cut_between_words_and_outside_of_code() -> None:
     ("said", "key"),
     [
         (
-            "litellm.AuthenticationError: Missing Anthropic API Key - A call is being made … set `ANTHROPIC_API_KEY` or",
+            "litellm.AuthenticationError: Missing Anthropic API Key - A call is … set `ANTHROPIC_API_KEY` or",
             "ANTHROPIC_API_KEY",
         ),
         (
-            "InternalServerError: OpenAIException - Missing credentials. Please pass an `api_key`, or `OPENAI_API_KEY` …",
+            "InternalServerError: OpenAIException - Missing credentials. Please pass `api_key` or `OPENAI_API_KEY`",
             "OPENAI_API_KEY",
         ),
         ("Missing Gemini API key. Set the GEMINI_API_KEY or GOOGLE_API_KEY environment variable.", "GEMINI_API_KEY"),

@@ -1,8 +1,11 @@
 """Let the first operator in: an account without a password, and a one-time login link."""
 
+import sys
 from argparse import ArgumentParser
+from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
@@ -28,7 +31,7 @@ class Command(BaseCommand):
             self.stdout.write(f"Log in as {operator.get_username()!r} once with this link:")
             self.stdout.write(f"  {make_login_link(operator, base_url)}")
         else:
-            self.stdout.write("For a new login link: .venv/bin/python manage.py first_operator --new-link")
+            self.stdout.write(f"For a new login link: {_python()} manage.py first_operator --new-link")
 
     def _created(self, wanted: str | None) -> User:
         users = get_user_model().objects
@@ -40,6 +43,11 @@ class Command(BaseCommand):
             )
         self.stdout.write(f"Created the first operator, {OPERATOR!r}, without a password.")
         return users.create_superuser(OPERATOR)
+
+
+def _python() -> str:
+    """What to type for the Python that runs this: the one of `make`, or whatever is on the path."""
+    return ".venv/bin/python" if Path(sys.prefix) == settings.BASE_DIR / ".venv" else "python"
 
 
 def _superuser(name: str | None) -> User | None:
