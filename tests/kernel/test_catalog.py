@@ -110,7 +110,6 @@ def test_exactly_one_model_is_the_default_and_none_is_listed_twice(name, setting
     assert len({choice.id for choice in models}) == len(models)
 
 
-
 def test_a_name_leads_to_its_model():
     assert isinstance(model_named("demo/scripted"), DemoModel)
     assert isinstance(model_named("local/smollm2"), LocalModel)
