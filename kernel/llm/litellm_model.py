@@ -7,6 +7,7 @@ import asyncio
 import functools
 import logging
 import os
+import warnings
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -155,6 +156,8 @@ def _load() -> Any:
 
     from kernel.llm.connector import BookingConnector
 
+    # A run that is cancelled before its request leaves a coroutine of litellm's behind; no connection hangs on it.
+    warnings.filterwarnings("ignore", r"coroutine '.*async_streaming' was never awaited", RuntimeWarning)
     litellm.suppress_debug_info = True
     litellm.telemetry = False
     # Anthropic and Bedrock want tools where the conversation has calls; on the last step litellm adds a dummy for them.
