@@ -18,8 +18,9 @@ from django.db.models.functions import Coalesce, Now
 from django.dispatch import Signal
 
 from kernel.abort import Abort, AbortReason, TimeoutKind
-from kernel.audit import AuditEntry as AuditEntry  # the ledger's third table, in a module of its own
+from kernel.audit import AuditEntry as AuditEntry  # tables of the ledger with modules of their own
 from kernel.events import Usage
+from kernel.holds import Hold as Hold
 from kernel.runner import Outcome, Status
 
 logger = logging.getLogger(__name__)
@@ -264,45 +265,6 @@ class ExecutionRecord(models.Model):
             cost_usd=self.cost_usd,
             estimated=self.estimated,
         )
-
-
-class HoldQuerySet(models.QuerySet["Hold"]):
-    def active(self) -> Self:
-        return self.filter(released_at=None)
-
-    def over(self, *, user_id: int | None, model: str) -> Self:
-        """The active holds that refuse a new run of this person with this model."""
-        return self.active().filter(
-            models.Q(scope_user=None) | models.Q(scope_user_id=user_id),
-            models.Q(scope_model="") | models.Q(scope_model=model),
-        )
-
-
-class Hold(models.Model):
-    """New runs are refused until a person releases it. Scope: everything, a user, a model, or a user with a model."""
-
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    scope_user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.CASCADE, related_name="holds"
-    )
-    scope_model = models.CharField(max_length=255, blank=True)
-    reason = models.TextField(blank=True)
-    by = models.CharField(max_length=150, blank=True)
-    at = models.DateTimeField(db_default=Now())
-    released_at = models.DateTimeField(null=True, blank=True, db_index=True)
-    released_by = models.CharField(max_length=150, blank=True)
-
-    objects = HoldQuerySet.as_manager()
-
-    def __str__(self) -> str:
-        return str(self.id)
-
-
-class AbortedRun(ExecutionRecord):
-    """An execution in the view of those that were aborted; the view filters."""
-
-    class Meta:
-        proxy = True
 
 
 def usage_fields(usages: Iterable[Usage]) -> dict[str, Any]:
