@@ -38,10 +38,3 @@ class Hold(models.Model):
 
     def __str__(self) -> str:
         return str(self.id)
-
-
-class AbortedRun(ExecutionRecord):
-    """An execution in the view of those that were aborted; the view filters."""
-
-    class Meta:
-        proxy = True

@@ -267,6 +267,13 @@ class ExecutionRecord(models.Model):
         )
 
 
+class AbortedRun(ExecutionRecord):
+    """An execution in the view of those that were aborted; the view filters."""
+
+    class Meta:
+        proxy = True
+
+
 def usage_fields(usages: Iterable[Usage]) -> dict[str, Any]:
     """The ledger's fields for the sum of `usages`."""
     total = sum(usages, Usage())
