@@ -1,6 +1,7 @@
 """Which models there are, and which one answers when nobody chose.
 
-First what `STUDIO_MODEL` says, else the first provider whose key is in the environment, else an Ollama on this machine,
+First what `STUDIO_MODEL` says, else the first provider whose key is in the environment (OpenAI's is not taken where
+`OPENAI_API_BASE` names another server: which models that has, nobody knows), else an Ollama on this machine,
 else the small local model if it is installed, else the scripted demo. The page offers
 `available_models()`; a program may name any model that litellm knows.
 The first call may look for an Ollama, for `PROBE_S` at most: make it in a thread, not on the event loop.
@@ -13,6 +14,7 @@ import os
 import urllib.request
 from dataclasses import dataclass
 from typing import Literal
+from urllib.parse import urlsplit
 
 from django.conf import settings
 
@@ -34,6 +36,7 @@ PROVIDERS = {
     "DEEPSEEK_API_KEY": "deepseek/deepseek-v4-flash",
     "OPENROUTER_API_KEY": "openrouter/openrouter/auto",
 }
+OPENAI = "https://api.openai.com/v1"
 OLLAMA = "http://127.0.0.1:11434"
 PROBE_S = 0.3
 
@@ -58,7 +61,7 @@ def default_model() -> str:
 def available_models() -> list[ModelChoice]:
     """What may be chosen, without repetition; the default is the first."""
     names = [settings.STUDIO_MODEL] if settings.STUDIO_MODEL else []
-    names += [model for variable, model in PROVIDERS.items() if os.environ.get(variable)]
+    names += [model for variable, model in PROVIDERS.items() if _usable(variable)]
     names += ollama_models()
     names += [local.NAME] if local_model_installed() else []
     names += [demo.NAME]
@@ -104,6 +107,14 @@ def ollama_models() -> list[str]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         logger.debug("No Ollama answers at %r: %s", base, error)
         return []
+
+
+def _usable(variable: str) -> bool:
+    """Whether the provider's key is set, and is for that provider: OpenAI's may go with another server's address."""
+    bases = (os.environ.get(name, "").strip() for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE"))
+    host = urlsplit(next(filter(None, bases), OPENAI)).hostname or ""
+    elsewhere = variable == "OPENAI_API_KEY" and not host.endswith("openai.com")
+    return bool(os.environ.get(variable, "").strip()) and not elsewhere
 
 
 def _choice(name: str, default: bool = False) -> ModelChoice:

@@ -25,6 +25,8 @@ def _bare_machine(monkeypatch: pytest.MonkeyPatch, settings) -> Iterator[None]:
     settings.STUDIO_MODEL = ""
     for variable in PROVIDERS:
         monkeypatch.delenv(variable, raising=False)
+    for variable in ("OPENAI_API_BASE", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("OLLAMA_API_BASE", NOBODY)
     monkeypatch.setattr(catalog, "local_model_installed", lambda: False)
     catalog.ollama_models.cache_clear()
@@ -89,6 +91,30 @@ def test_ollama_is_asked_once(ollama: list[str]):
 def test_a_provider_key_comes_before_ollama(variable: str, monkeypatch: pytest.MonkeyPatch, ollama: list[str]):
     monkeypatch.setenv(variable, "a-key")
     assert default_model() == PROVIDERS[variable]
+
+
+@pytest.mark.parametrize("blank", ["", " "])
+def test_a_blank_key_is_no_key(blank: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPENAI_API_KEY", blank)
+    assert default_model() == demo.NAME
+
+
+@pytest.mark.parametrize("variable", ["OPENAI_API_BASE", "OPENAI_BASE_URL"])
+def test_openais_model_is_not_offered_where_its_key_is_for_another_server(
+    variable: str, settings, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    monkeypatch.setenv(variable, "http://127.0.0.1:9000/v1")
+    assert default_model() == demo.NAME
+    settings.STUDIO_MODEL = PROVIDERS["OPENAI_API_KEY"]
+    assert default_model() == PROVIDERS["OPENAI_API_KEY"]
+
+
+@pytest.mark.parametrize("address", ["https://eu.api.openai.com/v1", "https://api.openai.com/v1", " "])
+def test_openais_own_addresses_are_openai(address: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key")
+    monkeypatch.setenv("OPENAI_API_BASE", address)
+    assert default_model() == PROVIDERS["OPENAI_API_KEY"]
 
 
 def test_the_setting_comes_first_and_the_rest_stays_choosable(settings, monkeypatch: pytest.MonkeyPatch):

@@ -29,3 +29,18 @@ def test_it_says_that_the_demo_is_no_model_and_how_to_have_one(monkeypatch: pyte
     text = said(monkeypatch, ModelChoice(id="demo/scripted", label="demo", kind="demo", default=True))
     assert "It is no model" in text
     assert "STUDIO_MODEL" in text
+
+
+DEMO = ModelChoice(id="demo/scripted", label="demo", kind="demo", default=True)
+
+
+def test_it_warns_of_a_named_model_that_no_provider_has(monkeypatch: pytest.MonkeyPatch, settings):
+    settings.STUDIO_MODEL = "gpt5typo/nothing"
+    named = ModelChoice(id="gpt5typo/nothing", label="", kind="configured", default=True)
+    assert "\nWarning: No provider is known for the model 'gpt5typo/nothing'." in said(monkeypatch, named, DEMO)
+
+
+def test_it_warns_of_a_local_model_that_is_not_installed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(which_model, "local_model_installed", lambda: False)
+    local = ModelChoice(id="local/smollm2", label="", kind="local", default=True)
+    assert "Warning: The local model is not installed." in said(monkeypatch, local, DEMO)

@@ -1,10 +1,14 @@
 """Say which model answers when nobody chooses one, and how to have another."""
 
+import asyncio
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from kernel.llm.catalog import available_models
+from kernel.llm.catalog import ModelChoice, available_models
+from kernel.llm.local import NOT_INSTALLED, local_model_installed
+from kernel.llm.preflight import complaint
 
 ABOUT = {
     "configured": "",
@@ -24,6 +28,15 @@ class Command(BaseCommand):
     def handle(self, **options: Any) -> None:
         default, *others = available_models()
         self.stdout.write(f"Answers come from {default.id}. {ABOUT[default.kind]}".rstrip())
+        if warning := _warning(default):
+            self.stdout.write(self.style.WARNING(f"Warning: {warning}"))
         self.stdout.write(f"Also to choose in the page: {', '.join(choice.id for choice in others) or 'none'}.")
         if default.kind != "configured":
             self.stdout.write(HOW_TO_CHANGE)
+
+
+def _warning(default: ModelChoice) -> str:
+    """What is wrong with a model that was named: one that was found needs no look, nor litellm's seconds."""
+    if default.kind == "local" and not local_model_installed():
+        return NOT_INSTALLED
+    return asyncio.run(complaint(default.id)) if default.kind == "configured" and settings.STUDIO_MODEL else ""
