@@ -6,6 +6,7 @@ import DOMPurify from "dompurify";
 import { Marked } from "marked";
 
 import { clone, slot } from "#studio/dom";
+import { withoutUnfinishedHead } from "#studio/tables";
 
 const marked = new Marked({ gfm: true, breaks: true });
 const HARMLESS_HTML = /^<\/?(br|sub|sup|kbd|u|mark)\s*\/?>$/i;
@@ -23,7 +24,7 @@ let highlighter = null;
  * @param {{open: boolean}} options `open` while the text still grows: its last block may change, and is not highlighted
  */
 export function renderMarkdown(element, text, { open }) {
-  const tokens = marked.lexer(text);
+  const tokens = marked.lexer(open ? withoutUnfinishedHead(text) : text);
   const blocks = tokens.filter(({ type }) => type !== "space" && type !== "def");
   const linked = !open && Object.keys(tokens.links).length > 0; // a late definition changes earlier blocks
   blocks.forEach((token, index) => {

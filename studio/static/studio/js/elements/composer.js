@@ -46,6 +46,8 @@ class StudioComposer extends StudioElement {
     text.disabled = missing;
     this.find("send").disabled = draft.trim() === "" || missing;
     setText(this.find("send-label"), running ? gettext("Queue") : gettext("Send"));
+    this.find("keys-idle").hidden = running;
+    this.find("keys-running").hidden = !running;
   }
 
   #showStop(stopping, running) {

@@ -2,6 +2,7 @@
  * `<studio-thread>`: the open conversation, oldest first. It stays at its end while the reader is there, and never moves
  * under a reader who has scrolled away.
  */
+import { kindOf, modelOf } from "#studio/choice";
 import { fates } from "#studio/conversation";
 import { clone, reconcile, setText, slot } from "#studio/dom";
 import { StudioElement } from "#studio/elements/studio-element";
@@ -21,17 +22,19 @@ class StudioThread extends StudioElement {
     new ResizeObserver(() => this.#follow()).observe(this.find("content"));
     new ResizeObserver(() => this.#follow()).observe(this);
     this.find("older").addEventListener("click", () => this.#loadOlder());
+    this.find("demo-commands").addEventListener("click", ({ target }) => this.#fillComposer(target));
     this.find("jump").addEventListener("click", () => this.#jump());
   }
 
   render(state) {
     const conversation = openConversation(state);
-    if (!this.changed(state.open, conversation, state.connection.status, state.options)) return;
+    if (!this.changed(state.open, conversation, state.connection.status, state.options, state.chosen)) return;
     const before = this.#shown;
     const fromEnd = this.scrollHeight - this.scrollTop;
     this.#shown = { open: state.open, waiting: conversation.outbox.length, firstId: conversation.messages[0]?.id };
     if (before.open !== state.open || before.waiting < this.#shown.waiting) this.#pin(true);
     this.#showStates(conversation);
+    this.find("demo-commands").hidden = kindOf(modelOf(state)) !== "demo";
     this.#showMessages(conversation, state);
     if (!this.#pinned && before.firstId !== this.#shown.firstId) this.scrollTop = this.scrollHeight - fromEnd;
     this.#follow();
@@ -82,6 +85,13 @@ class StudioThread extends StudioElement {
 
   #follow() {
     if (this.#pinned) this.scrollTop = this.scrollHeight;
+  }
+
+  #fillComposer(target) {
+    const { command } = target.closest("[data-command]")?.dataset ?? {};
+    if (!command) return;
+    this.actions.draft(this.store.state.open, command);
+    document.querySelector("studio-composer").focusText();
   }
 
   #jump() {
