@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 from chat import holds
+from chat.live import LiveTurn
 from chat.turns import turns_of
 from kernel import bus, conf
 from kernel.abort import AbortReason
@@ -45,12 +46,17 @@ def _keep_promises(worker: ThisWorker) -> None:
     turns_of(worker).keep_promises_soon()
 
 
+def _is_watched(worker: ThisWorker, turn: LiveTurn) -> bool:
+    """Whether anybody follows the turn's session, here or, as far as the bus tells, at another worker."""
+    return bool(hub.listeners(turn.topic)) or worker.bus.others_follow(turn.topic)
+
+
 def _end_unwatched(worker: ThisWorker) -> None:
     """With STUDIO_ON_DISCONNECT=abort, end the turns whose session nobody has followed for the grace period."""
     if not conf.abort_on_disconnect():
         return
     now_s = time.monotonic()
-    unwatched = {turn.execution.id: turn for turn in turns_of(worker) if not hub.listeners(turn.topic)}
+    unwatched = {turn.execution.id: turn for turn in turns_of(worker) if not _is_watched(worker, turn)}
     for execution_id in set(_unwatched_since_s) - set(unwatched):
         del _unwatched_since_s[execution_id]
     for execution_id, turn in unwatched.items():

@@ -84,7 +84,9 @@ class Bus:
     @property
     def hears(self) -> bool:
         """Whether this worker's own words have come back lately: the proof that broker and listener work."""
-        return self.heard_s is not None and time.monotonic() - self.heard_s < 3 * INTEREST_S
+        if self._down or self.heard_s is None:
+            return False
+        return time.monotonic() - self.heard_s < 3 * INTEREST_S
 
     def open(self) -> None:
         """Join the bus, if the channel layer reaches other processes."""
@@ -95,6 +97,10 @@ class Bus:
         self._hub.on_publish = self._relay
         self._hub.on_interest = self._on_interest_here
         self._spawn(self._listen(), "bus:listen")
+
+    def others_follow(self, topic: str) -> bool:
+        """Whether another worker has said lately that it has readers for the topic."""
+        return any(until_s > time.monotonic() for until_s in self._interest.get(topic, {}).values())
 
     def speak(self) -> None:
         """For a worker that never starts, as a command's: give hints, and listen to nothing."""

@@ -1,5 +1,6 @@
 """Django's settings, all from the environment (docs/operations.md lists each variable). No connection is opened."""
 
+import hashlib
 import os
 import sys
 import tempfile
@@ -123,11 +124,13 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.postgresql":
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = env.text("REDIS_URL")
+# Of this studio alone, as its key is: pub/sub knows no database numbers, and a Redis may serve several studios.
+REDIS_PREFIX = f"studio-{hashlib.sha256(SECRET_KEY.encode()).hexdigest()[:16]}-"
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
         # redis-py's own limit of 5 s ends every idle subscription.
-        "CONFIG": {"hosts": [{"address": REDIS_URL, "socket_timeout": 30}], "prefix": "studio"},
+        "CONFIG": {"hosts": [{"address": REDIS_URL, "socket_timeout": 30}], "prefix": REDIS_PREFIX},
     }
     if REDIS_URL
     else {"BACKEND": "channels.layers.InMemoryChannelLayer"}

@@ -96,6 +96,8 @@ async def _mind_editing(
 ) -> None:
     """An item in the hand of this socket keeps the queue from flowing, until it is let go, or the socket is."""
     item = (command.sessionKey, command.queueId)
+    if isinstance(command, QueueMove):  # it stays in the hand
+        return
     held = visit.editing.pop(item, None)
     if held is not None:
         held.cancel()
