@@ -265,6 +265,14 @@ test("a message that was sent anew replaces the old one with all its answers", (
   assert.deepEqual([...fates(rows).keys()], ["u1", "a1", "a2"]);
 });
 
+test("a notice of a hold goes with the last hold, and another one stays", () => {
+  const noted = (code) => play([SEND, sendReply({ ok: false, code, error: "" })], opened());
+  const after = (code, holds) => openConversation(reduce(noted(code), { type: "studio_chat_hold", holds })).notice;
+  assert.equal(after("held", []), null);
+  assert.equal(after("held", [{ id: "h1" }]).code, "held");
+  assert.equal(after("queue_full", []).code, "queue_full");
+});
+
 test("what a panic did is told where it was asked, and not in the next session", () => {
   const told = play([{ type: "page_panic_asked" }, { type: "studio_chat_panic_ok", ok: true, abortedCount: 1 }], opened());
   assert.equal(told.panic.reply.abortedCount, 1);

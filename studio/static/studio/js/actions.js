@@ -80,6 +80,7 @@ export class Actions {
 
   /** @param {"continue"|"regenerate"} how */
   again(how, sessionKey, messageId) {
+    this.closeNotice(sessionKey);
     this.#connection.request({ type: `studio_chat_${how}`, sessionKey, messageId });
   }
 

@@ -88,7 +88,7 @@ const HANDLERS = {
   studio_chat_result: (state, event) => announced(runEvent(state, event), event, state),
   studio_chat_queue: (state, { sessionKey, queue }) => change(state, sessionKey, () => ({ queue })),
   studio_chat_session: (state, { session }) => withSession(state, session),
-  studio_chat_hold: (state, { holds }) => ({ ...state, holds }),
+  studio_chat_hold: held,
 };
 
 /** `update` gives the changed fields of a conversation that exists; a stranger's changes nothing. */
@@ -189,6 +189,13 @@ function stopAnswered(state, { ok, request, ...reply }) {
 function noteFailure(state, { ok, code, error, request }) {
   const sessionKey = request?.sessionKey ?? state.open;
   return ok ? state : change(state, sessionKey, () => ({ notice: { code, error, request: request?.type ?? null } }));
+}
+
+/** With the last hold its notices go, wherever they were. */
+function held(state, { holds }) {
+  const rid = (one) => (holds.length === 0 && one.notice?.code === "held" ? { ...one, notice: null } : one);
+  const conversations = Object.entries(state.conversations).map(([key, one]) => [key, rid(one)]);
+  return { ...state, holds, conversations: Object.fromEntries(conversations) };
 }
 
 function withSessions(state, sessions) {

@@ -24,6 +24,7 @@ class StudioThread extends StudioElement {
     this.find("older").addEventListener("click", () => this.#loadOlder());
     this.find("demo-commands").addEventListener("click", ({ target }) => this.#fillComposer(target));
     this.find("jump").addEventListener("click", () => this.#jump());
+    this.find("messages").addEventListener("click", ({ target }) => target.closest("[data-again]") && this.#jump());
   }
 
   render(state) {
