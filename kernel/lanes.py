@@ -18,8 +18,8 @@ from django.db import DatabaseError, InterfaceError, connections
 # What the database raises when it does not answer; InterfaceError is not a DatabaseError.
 FAILURES = (DatabaseError, InterfaceError)
 
-# A connection that was not used for this long is checked before it is.
-REST_S = 2.0
+# A connection that was not used for this long is checked before it is: shorter than any restart of a database.
+REST_S = 0.5
 _last = threading.local()
 
 P = ParamSpec("P")
