@@ -61,10 +61,17 @@ class Server:
         self._process.kill()
         self._process.wait(EXIT_TIMEOUT_S)
 
+    def freeze(self) -> None:
+        """Let it take connections and answer nothing."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
     def revive(self) -> None:
-        """Start it again on the same port and data, if it does not run."""
+        """Thaw it, or start it again on the same port and data."""
         if self._process is None or self._process.poll() is not None:
             self.start()
+        else:
+            self._process.send_signal(signal.SIGCONT)
 
     def end(self) -> None:
         if self._process is not None and self._process.poll() is None:

@@ -98,6 +98,17 @@ async def test_with_the_broker_killed_stops_work_in_every_phase_and_after_its_re
         await watcher.ping()
 
 
+async def test_with_a_broker_that_answers_nothing_stops_work_in_every_phase(
+    cluster: Cluster, provider: Provider, redis: Redis, key: str
+) -> None:
+    await until_health(cluster)
+    redis.freeze()
+    await stop_in_every_phase(cluster, provider, key)
+    await until_health(cluster, "broker")
+    redis.revive()
+    await until_health(cluster)
+
+
 async def test_a_worker_that_starts_without_its_broker_works_and_joins_it_when_it_comes(
     cluster: Cluster, provider: Provider, redis: Redis, key: str
 ) -> None:

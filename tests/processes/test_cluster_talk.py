@@ -16,7 +16,7 @@ from tests.processes.servers import Redis
 from tests.provider import Provider
 from tests.provider_script import directive
 from tests.reducer import apply, comparable
-from tests.waiting import eventually
+from tests.waiting import READY_TIMEOUT_S, eventually
 
 pytestmark = pytest.mark.processes
 
@@ -50,6 +50,23 @@ async def assert_parity(client: StudioClient, snapshot: Frame) -> None:
     assert comparable(apply(events, snapshot)) == comparable(fresh)
 
 
+async def follow(watcher: StudioClient, runner: StudioClient, key: str) -> Frame:
+    """Subscribe where nothing runs yet, and wait until news of the other worker arrives; return the snapshot."""
+    snapshot = await watcher.subscribe(key)
+    titles: list[str] = []
+
+    def is_heard(frame: Frame) -> bool:
+        return frame["type"] == "studio_chat_session" and frame["session"]["title"] in titles
+
+    async with asyncio.timeout(READY_TIMEOUT_S):
+        while not any(is_heard(frame) for frame in watcher.frames):
+            titles.append(f"title {len(titles)}")
+            await runner.call("studio_chat_session_rename", sessionKey=key, title=titles[-1])
+            await watcher.ping()
+    await watcher.wait(lambda f: is_heard(f) and f["session"]["title"] == titles[-1])
+    return snapshot
+
+
 async def test_a_run_joined_in_mid_stream_at_the_other_worker_is_seen_whole(
     cluster: Cluster, provider: Provider, key: str, hinted: bool
 ) -> None:
@@ -80,7 +97,7 @@ async def test_a_session_followed_at_the_other_worker_shows_each_run_and_each_re
     one, two = cluster
     async with await cluster.connect(one) as runner, await cluster.connect(two) as watcher:
         await runner.result((await runner.send(key, directive(id=f"{key}-0")))["executionId"])
-        snapshot = await watcher.subscribe(key)
+        snapshot = await follow(watcher, runner, key)
         executions = []
         for number, orders in enumerate(({"n": 3}, {"n": 40, "rate": 60}, {"call": [("add", {"a": 1, "b": 2})]})):
             sent = await runner.send(key, directive(id=f"{key}-{number + 1}", **orders))
