@@ -24,12 +24,24 @@ READ_TIMEOUT_S = 24 * 3600.0
 
 
 class LitellmModel:
-    """One model by its litellm string. `api_base` and `api_key` override what litellm reads from the environment."""
+    """One model by its litellm string.
 
-    def __init__(self, *, name: str | None = None, api_base: str | None = None, api_key: str | None = None):
+    `api_base` and `api_key` override what litellm reads from the environment; `extra_body` goes into the request as it
+    is, for what only one server knows.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str | None = None,
+        api_base: str | None = None,
+        api_key: str | None = None,
+        extra_body: dict[str, Any] | None = None,
+    ):
         self._name = name
         self._api_base = api_base
         self._api_key = api_key
+        self._extra_body = extra_body
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield deltas as they arrive, then one `Finished`. Raises `ModelError`."""
@@ -82,6 +94,8 @@ class LitellmModel:
             arguments["api_base"] = self._api_base
         if self._api_key:
             arguments["api_key"] = self._api_key
+        if self._extra_body:
+            arguments["extra_body"] = self._extra_body
         return arguments
 
 

@@ -36,6 +36,10 @@ OUTPUT_TOKENS = 1024
 # the first word: one thread reads about 140 tokens a second.
 INPUT_TOKENS = SLOT_TOKENS // 2
 
+# The server notices a closed connection when it writes. So it tells of its progress after each batch of a prompt; else
+# it would look once a second only, and a stopped answer would hold its slot for so long.
+PROGRESS = {"return_progress": True}
+
 MESSAGE_TOKENS = 8
 LETTERS = (string.ascii_letters + " ").encode()
 ASCII = bytes(range(128))
@@ -67,7 +71,9 @@ class LocalModel:
         if not local_model_installed():
             raise ModelError(NOT_INSTALLED, status=404)
         async with self._server.use() as address:
-            model = LitellmModel(name="openai/smollm2", api_base=f"{address.url}/v1", api_key=address.api_key)
+            model = LitellmModel(
+                name="openai/smollm2", api_base=f"{address.url}/v1", api_key=address.api_key, extra_body=PROGRESS
+            )
             async with aclosing(model.stream(_fitted(request))) as events:
                 async for event in events:
                     yield event

@@ -20,7 +20,7 @@ SLOT_TOKENS = 4096
 # One thread each: those that wait for a slot must be heard hanging up, too.
 CONNECTIONS = 16
 # A closed connection is noticed between two batches; the prompt is not read slower for their being small.
-BATCH_TOKENS = 64
+BATCH_TOKENS = 32
 # The event loop of the parent comes first.
 NICENESS = 5
 

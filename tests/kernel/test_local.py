@@ -25,6 +25,8 @@ from kernel.llm.local import (
 )
 from kernel.llm.local_server import SLOT_TOKENS
 from kernel.llm.model import Delta, Finished, ModelError, ModelRequest
+from tests.provider import Provider
+from tests.provider_script import directive
 from tests.waiting import READY_TIMEOUT_S
 
 # A child that behaves like the real server without a model: it announces itself and lives while its input is open.
@@ -289,6 +291,29 @@ async def test_what_is_shown_fits_the_real_context_in_every_script(hard: str, mo
     ):
         tokens = len((await answer.json())["tokens"])
     assert tokens <= SLOT_TOKENS - OUTPUT_TOKENS - 50 * MESSAGE_TOKENS
+
+
+async def test_it_asks_for_progress_so_that_a_stop_is_noticed_while_it_reads(provider: Provider, monkeypatch):
+    monkeypatch.setattr(local, "local_model_installed", lambda: True)
+    announcing = ANNOUNCING.replace("http://127.0.0.1:1", provider.url.removesuffix("/v1"))
+    server = LocalServer(command=python(announcing))
+    async for _ in LocalModel(server=server).stream(asking(directive(id="local-progress"))):
+        pass
+    server.stop()
+    assert provider.of("local-progress")[0].body["return_progress"] is True
+
+
+@real
+async def test_closing_the_stream_while_it_reads_the_prompt_frees_the_real_model(model: LocalModel):
+    reading = asyncio.create_task(anext(model.stream(asking("The sea is blue and deep. " * 3_000))))
+    async with model._server.use() as address, session_with(address) as session, asyncio.timeout(READY_TIMEOUT_S):
+        while not await is_busy(session):
+            pass
+        assert not reading.done()
+        reading.cancel()
+        while await is_busy(session):
+            pass
+    await asyncio.wait([reading])
 
 
 @real
