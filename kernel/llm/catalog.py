@@ -7,13 +7,14 @@ else the small local model if it is installed, else the scripted demo. The page 
 The first call may look for an Ollama, for `PROBE_S` at most: make it in a thread, not on the event loop.
 """
 
+import asyncio
 import functools
 import json
 import logging
 import os
 import urllib.request
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -38,7 +39,10 @@ PROVIDERS = {
 }
 OPENAI = "https://api.openai.com/v1"
 OLLAMA = "http://127.0.0.1:11434"
+OLLAMA_PREFIXES = ("ollama/", "ollama_chat/")
 PROBE_S = 0.3
+
+UNANSWERED = (OSError, ValueError, KeyError, TypeError)
 
 Kind = Literal["configured", "local", "demo"]
 
@@ -70,21 +74,22 @@ def available_models() -> list[ModelChoice]:
 
 
 def model_named(name: str) -> Model:
-    """The model behind an id of this catalog, or behind any model string that litellm knows."""
+    """The model behind an id of this catalog, or behind any model string that litellm knows. May ask an Ollama."""
     match _kind(name):
         case "demo":
             return DemoModel()
         case "local":
             return LocalModel()
-    if name.startswith(("ollama/", "ollama_chat/")):
-        # Without it, litellm asks for Ollama under the name `localhost`, where it may not listen.
-        os.environ.setdefault("OLLAMA_API_BASE", OLLAMA)
-    return LitellmModel(name=name)
+    if not name.startswith(OLLAMA_PREFIXES):
+        return LitellmModel(name=name)
+    # Without it, litellm asks for Ollama under the name `localhost`, where it may not listen.
+    os.environ.setdefault("OLLAMA_API_BASE", OLLAMA)
+    return LitellmModel(name=name, takes_tools=_takes_tools(name.partition("/")[2]))
 
 
 async def ready_model(name: str) -> Model:
     """`model_named`, with what it needs imported: that is our time, not the provider's, and no clock runs meanwhile."""
-    model = model_named(name)
+    model = await asyncio.to_thread(model_named, name) if name.startswith(OLLAMA_PREFIXES) else model_named(name)
     if not isinstance(model, DemoModel):
         await litellm_model.load()
     return model
@@ -98,15 +103,34 @@ def price(name: str, input_tokens: int, output_tokens: int) -> float | None:
 @functools.cache
 def ollama_models() -> list[str]:
     """The models of an Ollama at `OLLAMA_API_BASE` or on this machine; none if it does not answer. Asked once."""
+    try:
+        return [f"ollama_chat/{model['name']}" for model in _ollama("tags")["models"]]
+    except UNANSWERED as error:
+        logger.debug("No Ollama answers: %s", error)
+        return []
+
+
+def _takes_tools(model: str) -> bool:
+    """Whether Ollama says so of one of its models: it refuses requests that offer tools to the others."""
+    try:
+        return "tools" in _abilities(model)
+    except UNANSWERED as error:
+        logger.debug("Ollama does not tell what %r can do: %s", model, error)
+        return True
+
+
+@functools.cache
+def _abilities(model: str) -> list[str]:
+    return _ollama("show", {"model": model})["capabilities"]
+
+
+def _ollama(what: str, question: dict[str, str] | None = None) -> dict[str, Any]:
     base = os.environ.get("OLLAMA_API_BASE") or OLLAMA
     # Straight, past any proxy: it is this machine, or one named on purpose.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(f"{base.rstrip('/')}/api/tags", timeout=PROBE_S) as answer:
-            return [f"ollama_chat/{model['name']}" for model in json.load(answer)["models"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        logger.debug("No Ollama answers at %r: %s", base, error)
-        return []
+    data = json.dumps(question).encode() if question else None
+    with opener.open(f"{base.rstrip('/')}/api/{what}", data, timeout=PROBE_S) as answer:
+        return json.load(answer)
 
 
 def _usable(variable: str) -> bool:

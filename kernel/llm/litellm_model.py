@@ -27,7 +27,7 @@ class LitellmModel:
     """One model by its litellm string.
 
     `api_base` and `api_key` override what litellm reads from the environment; `extra_body` goes into the request as it
-    is, for what only one server knows.
+    is, for what only one server knows. A model that takes no tools is offered none, as it would refuse the request.
     """
 
     def __init__(
@@ -37,11 +37,13 @@ class LitellmModel:
         api_base: str | None = None,
         api_key: str | None = None,
         extra_body: dict[str, Any] | None = None,
+        takes_tools: bool = True,
     ):
         self._name = name
         self._api_base = api_base
         self._api_key = api_key
         self._extra_body = extra_body
+        self._takes_tools = takes_tools
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield deltas as they arrive, then one `Finished`. Raises `ModelError`."""
@@ -86,7 +88,7 @@ class LitellmModel:
             "timeout": READ_TIMEOUT_S,
             "drop_params": True,
         }
-        if request.tools:
+        if request.tools and self._takes_tools:
             arguments["tools"] = request.tools
         if request.max_output_tokens:
             arguments["max_tokens"] = request.max_output_tokens

@@ -15,7 +15,9 @@ from kernel.llm.catalog import PROVIDERS, available_models, default_model, model
 from kernel.llm.demo import DemoModel
 from kernel.llm.litellm_model import LitellmModel
 from kernel.llm.local import LocalModel
+from kernel.llm.model import ModelRequest
 
+ABILITIES = {"llama3.2:3b": ["completion", "tools"], "gemma3": ["completion", "vision"]}
 NOBODY = "http://127.0.0.1:1"
 
 
@@ -30,8 +32,10 @@ def _bare_machine(monkeypatch: pytest.MonkeyPatch, settings) -> Iterator[None]:
     monkeypatch.setenv("OLLAMA_API_BASE", NOBODY)
     monkeypatch.setattr(catalog, "local_model_installed", lambda: False)
     catalog.ollama_models.cache_clear()
+    catalog._abilities.cache_clear()
     yield
     catalog.ollama_models.cache_clear()
+    catalog._abilities.cache_clear()
 
 
 @pytest.fixture
@@ -50,6 +54,16 @@ def ollama(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
             self.send_response(200)
             self.end_headers()
             self.wfile.write(json.dumps({"models": [{"name": "llama3.2:3b"}, {"name": "qwen3"}]}).encode())
+
+        def do_POST(self) -> None:
+            model = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["model"]
+            asked.append(f"{self.path} {model}")
+            if model not in ABILITIES:
+                self.send_error(404)
+                return
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps({"capabilities": ABILITIES[model]}).encode())
 
         def log_message(self, *args: object) -> None:
             """Say nothing."""
@@ -149,6 +163,16 @@ def test_an_ollama_model_is_asked_where_the_catalog_found_it(monkeypatch: pytest
     monkeypatch.setenv("OLLAMA_API_BASE", "http://elsewhere")
     model_named("ollama_chat/qwen3")
     assert os.environ["OLLAMA_API_BASE"] == "http://elsewhere"
+
+
+@pytest.mark.parametrize(("model", "taken"), [("llama3.2:3b", True), ("gemma3", False), ("unknown", True)])
+async def test_an_ollama_model_is_offered_tools_unless_ollama_says_that_it_takes_none(
+    model: str, taken: bool, ollama: list[str]
+):
+    found = await catalog.ready_model(f"ollama_chat/{model}")
+    offered = ModelRequest(model=model, messages=[], tools=[{"type": "function"}])
+    assert ("tools" in found._arguments(model, offered)) is taken
+    assert ollama == [f"/api/show {model}"]
 
 
 def test_the_table_of_providers_names_models_that_litellm_knows():
