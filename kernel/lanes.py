@@ -18,9 +18,10 @@ from django.db import DatabaseError, InterfaceError, connections
 # What the database raises when it does not answer; InterfaceError is not a DatabaseError.
 FAILURES = (DatabaseError, InterfaceError)
 
-# A connection that was not used for this long is checked before it is: shorter than any restart of a database.
+# A connection is looked at before it is used if it has rested for this long, or since another one was found dead.
 REST_S = 0.5
 _last = threading.local()
+_found_dead_s = 0.0
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -54,20 +55,31 @@ class Lane:
 
 
 def _guarded(function: Callable[[], T]) -> T:
-    # A connection that has rested may be dead, after a restart of the database: it is looked at before it is used.
-    rested_s = time.monotonic() - getattr(_last, "used_s", 0.0)
-    _last.used_s = time.monotonic()
-    if rested_s > REST_S:
-        for connection in connections.all(initialized_only=True):
-            connection.health_check_done = False  # type: ignore[attr-defined]  # django-stubs does not know it
-            connection.close_if_health_check_failed()
+    _check_rested()
     try:
         return function()
     except FAILURES:
-        # A connection that broke is replaced before the next use; one that works is kept.
-        for connection in connections.all(initialized_only=True):
-            connection.close_if_unusable_or_obsolete()
+        _replace_broken()
         raise
+
+
+def _check_rested() -> None:
+    """After a restart of the database every connection is dead: one failure tells of all."""
+    used_s = getattr(_last, "used_s", 0.0)
+    _last.used_s = time.monotonic()
+    if used_s < max(_found_dead_s, _last.used_s - REST_S):
+        for connection in connections.all(initialized_only=True):
+            connection.health_check_done = False  # type: ignore[attr-defined]  # the stubs do not know it
+            connection.close_if_health_check_failed()
+
+
+def _replace_broken() -> None:
+    """A connection that broke is replaced before the next use; one that works is kept."""
+    global _found_dead_s
+    for connection in connections.all(initialized_only=True):
+        connection.close_if_unusable_or_obsolete()
+        if connection.connection is None:
+            _found_dead_s = time.monotonic()
 
 
 def _close_connection(meet: threading.Barrier) -> None:
