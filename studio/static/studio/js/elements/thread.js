@@ -84,8 +84,11 @@ class StudioThread extends StudioElement {
     this.find("jump").hidden = pinned;
   }
 
+  /** Where it put the thread is remembered, so that its own move is not taken for the reader's. */
   #follow() {
-    if (this.#pinned) this.scrollTop = this.scrollHeight;
+    if (!this.#pinned) return;
+    this.scrollTop = this.scrollHeight;
+    this.#top = this.scrollTop;
   }
 
   #fillComposer(target) {
