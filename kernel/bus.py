@@ -75,6 +75,7 @@ class Bus:
         self._batch: asyncio.TimerHandle | None = None
         self._sending = False
         self._interest_due: asyncio.TimerHandle | None = None
+        self._interest_told_s = 0.0
 
     @property
     def is_open(self) -> bool:
@@ -191,12 +192,16 @@ class Bus:
                 self._send_soon()
 
     def _on_interest_here(self) -> None:
-        """Told a little later, together with what comes meanwhile: many sockets come back at once after a restart."""
-        if self._interest_due is None:
-            self._interest_due = asyncio.get_running_loop().call_later(INTEREST_DELAY_S, self._spawn_interest)
+        """The first is told at once, what follows soon together: many sockets come back at once after a restart."""
+        if self._interest_due is not None:
+            return
+        loop = asyncio.get_running_loop()
+        due_s = max(loop.time(), self._interest_told_s + INTEREST_DELAY_S)
+        self._interest_due = loop.call_at(due_s, self._spawn_interest)
 
     def _spawn_interest(self) -> None:
         self._interest_due = None
+        self._interest_told_s = asyncio.get_running_loop().time()
         self._spawn(self._tell_interest(), "bus:interest")
 
     async def _tell_interest(self) -> None:

@@ -220,6 +220,7 @@ LOGGING = {
         "chat": {"level": "INFO"},
         "studio": {"level": "INFO"},
         "LiteLLM": {"level": "CRITICAL"},
+        "channels_redis": {"level": "CRITICAL"},  # a traceback a second while Redis is away; kernel.bus says it once
         "django.request": {"level": "ERROR"},
     },
 }

@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import pwd
+import signal
 from argparse import ArgumentParser
 from dataclasses import dataclass
 from typing import Any
@@ -57,6 +58,7 @@ class AnsweringCommand(BaseCommand):
             answer = Answer.error(f"{NO_DATABASE} ({error})".strip())
         finally:
             lanes.control.close()
+            listen_to_ctrl_c()
         if options["json"]:
             self.stdout.write(json.dumps(answer.value, ensure_ascii=False))
         elif answer.text:
@@ -79,6 +81,7 @@ def wait_for_owners(ordered: Ordered, wait_s: float, **more: Any) -> Answer:
     """Wait until the owners confirm, and count as the reply frames do. Ctrl-C ends the wait, not the orders."""
     when = f"after {wait_s:g} s"
     try:
+        listen_to_ctrl_c()  # one that came while the order was written is delivered here
         counts = asyncio.run(orders.confirmed(ordered, wait_s))
     except KeyboardInterrupt:
         when = "when the wait was broken off"
@@ -98,6 +101,15 @@ def _told(counts: Counts, when: str, more: dict[str, Any]) -> Answer:
         return Answer(value=value, text=text)
     problem = f"{counts.unconfirmed} had not confirmed {when}. The orders stand: their owners obey when they can."
     return Answer(value=value, text=text, problem=problem, returncode=UNCONFIRMED)
+
+
+def defer_ctrl_c() -> None:
+    """From here to `wait_for_owners`, Ctrl-C waits: an order is written and told of, or not given at all."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+
+
+def listen_to_ctrl_c() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def system_user() -> str:

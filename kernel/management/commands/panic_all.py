@@ -14,6 +14,7 @@ from kernel.management.answering import (
     Answer,
     AnsweringCommand,
     add_wait,
+    defer_ctrl_c,
     system_user,
     wait_for_owners,
 )
@@ -46,6 +47,7 @@ class Command(AnsweringCommand):
         if dry_run:
             return _rehearsal(target, hold)
         panic = orders.panic(by=system_user(), source=SOURCE, why=reason, hold=hold, user_id=user_id, model=model)
+        defer_ctrl_c()
         ordered = asyncio.run(panic)
         if ordered.failed:
             return Answer.error(NO_DATABASE)

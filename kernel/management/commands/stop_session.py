@@ -14,6 +14,7 @@ from kernel.management.answering import (
     Answer,
     AnsweringCommand,
     add_wait,
+    defer_ctrl_c,
     system_user,
     wait_for_owners,
 )
@@ -36,6 +37,7 @@ class Command(AnsweringCommand):
         if not ExecutionRecord.objects.of_session(session_key).exists():
             return Answer.error(f"Nothing has ever run in a session {session_key!r}.")
         stop = orders.stop([Target(session_key=session_key)], by=system_user(), source=SOURCE)
+        defer_ctrl_c()
         ordered = asyncio.run(stop)
         if ordered.failed:
             return Answer.error(NO_DATABASE)
