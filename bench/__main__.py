@@ -6,7 +6,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import machine
+from bench import machine, workers
 from bench.floors import BareLitellm, Direct
 from bench.product import running_product
 from bench.scenarios import SCENARIOS, Scale, Stage
@@ -15,9 +15,22 @@ from bench.upstream import Upstream
 PEOPLE = 100
 
 
-async def measure(names: list[str], scale: Scale) -> None:
+# These start workers of their own, after the one of the others has ended.
+SEVERAL = {scenario.__name__: scenario for scenario in (workers.elsewhere, workers.panic)}
+
+
+async def measure(names: list[str], scale: Scale, much: workers.Much) -> None:
     """Run the scenarios in their own order and print each table as it comes."""
     print(f"Measured on {time.strftime('%Y-%m-%d')}: {machine.description()}", flush=True)
+    if single := [name for name in names if name in SCENARIOS]:
+        await _one_worker(single, scale)
+    async with Upstream() as upstream:
+        for name in names:
+            if name in SEVERAL:
+                print(f"\n{(await SEVERAL[name](upstream, much)).markdown()}", flush=True)
+
+
+async def _one_worker(names: list[str], scale: Scale) -> None:
     async with Upstream() as upstream:
         with (
             tempfile.TemporaryDirectory(prefix="bench-") as directory,
@@ -36,14 +49,16 @@ async def measure(names: list[str], scale: Scale) -> None:
 
 
 def main() -> None:
+    known = [*SCENARIOS, *SEVERAL]
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the studio against its floor.")
-    parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=f"of {', '.join(SCENARIOS)}; default: all")
+    parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=f"of {', '.join(known)}; default: all")
     parser.add_argument("--quick", action="store_true", help="within a minute, with rougher figures")
     arguments = parser.parse_args()
-    if unknown := set(arguments.scenarios) - set(SCENARIOS):
+    if unknown := set(arguments.scenarios) - set(known):
         parser.error(f"no such scenario: {', '.join(sorted(unknown))}")
-    names = [name for name in SCENARIOS if name in (arguments.scenarios or SCENARIOS)]
-    asyncio.run(measure(names, Scale.quick() if arguments.quick else Scale()))
+    names = [name for name in known if name in (arguments.scenarios or known)]
+    scale, much = (Scale.quick(), workers.QUICK) if arguments.quick else (Scale(), workers.FULL)
+    asyncio.run(measure(names, scale, much))
 
 
 if __name__ == "__main__":
