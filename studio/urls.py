@@ -7,6 +7,7 @@ from django.views.i18n import JavaScriptCatalog, set_language
 
 from studio.health import healthz, readyz
 from studio.login_link import login_by_link
+from studio.login_throttle import ThrottledLoginForm
 from studio.views import studio_page
 
 urlpatterns = [
@@ -14,7 +15,11 @@ urlpatterns = [
     re_path(r"^s/(?P<session_key>[A-Za-z0-9_-]{1,64})/$", studio_page, name="session"),
     path(
         "accounts/login/",
-        auth_views.LoginView.as_view(template_name="studio/login.html", redirect_authenticated_user=True),
+        auth_views.LoginView.as_view(
+            template_name="studio/login.html",
+            redirect_authenticated_user=True,
+            authentication_form=ThrottledLoginForm,
+        ),
         name="login",
     ),
     path("accounts/logout/", auth_views.LogoutView.as_view(), name="logout"),
