@@ -300,7 +300,11 @@ Order = tuple[str, str, str, str]
 def _prepare(started: Started) -> tuple[Briefing, Toolbox, Order | None]:
     """All that a turn needs to know before its first request, in one trip. Raises `ToolDefinitionError`."""
     briefing = brief(started)
-    tools = toolbox() if briefing.tool_names is None else toolbox().only(briefing.tool_names)
+    tools = toolbox()
+    if briefing.tool_names is not None:
+        tools = tools.only(briefing.tool_names)
+    elif not settings.STUDIO_TOOLS_CHOSEN and not catalog.calls_tools(started.record.model):
+        tools = Toolbox()
     return briefing, tools, _order_for(started.record)
 
 

@@ -206,6 +206,8 @@ WHITENOISE_AUTOREFRESH = DEBUG
 STUDIO_MODEL = env.text("STUDIO_MODEL")
 STUDIO_TITLE_MODEL = env.text("STUDIO_TITLE_MODEL")
 STUDIO_TOOLS = env.items("STUDIO_TOOLS", default=["kernel.builtin_tools"])
+# What nobody asked for is offered only to models that are known to call tools: some servers refuse the whole request.
+STUDIO_TOOLS_CHOSEN = "STUDIO_TOOLS" in os.environ
 STUDIO_MAX_STEPS = env.count("STUDIO_MAX_STEPS", 8)
 STUDIO_TIMEOUT_S = env.seconds("STUDIO_TIMEOUT_S", 600)
 STUDIO_FIRST_TOKEN_TIMEOUT_S = env.seconds("STUDIO_FIRST_TOKEN_TIMEOUT_S", 120)

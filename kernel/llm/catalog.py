@@ -95,6 +95,16 @@ async def ready_model(name: str) -> Model:
     return model
 
 
+def calls_tools(name: str) -> bool:
+    """Whether the model is known to call tools. For a model that `ready_model` has made ready."""
+    match _kind(name):
+        case "demo":
+            return True
+        case "local":
+            return False
+    return name.startswith(OLLAMA_PREFIXES) or litellm_model.calls_tools(name)
+
+
 def price(name: str, input_tokens: int, output_tokens: int) -> float | None:
     """What so many tokens of the model cost in USD; None where no price is known, as for what runs here."""
     return litellm_model.cost_usd(name, input_tokens, output_tokens) if _kind(name) == "configured" else None

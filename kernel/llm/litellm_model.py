@@ -156,6 +156,15 @@ def cost_usd(name: str, input_tokens: int, output_tokens: int) -> float | None:
     return input_tokens * prices[0] + output_tokens * prices[1]
 
 
+@functools.lru_cache(maxsize=256)
+def calls_tools(name: str) -> bool:
+    """Whether litellm's tables say that the model calls tools; False for a model that they do not know."""
+    try:
+        return bool(_load().supports_function_calling(model=name))
+    except Exception:  # noqa: BLE001  litellm raises a bare Exception for a model that it does not know
+        return False
+
+
 async def load() -> Any:
     """litellm, imported once, configured to stay on this machine, and patched to book its connections."""
     if _load.cache_info().currsize:
