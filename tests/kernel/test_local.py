@@ -247,7 +247,7 @@ def test_a_conversation_of_nothing_stays_nothing():
 
 
 @pytest.fixture
-async def model() -> AsyncIterator[LocalModel]:
+async def model(litellm_closed: None) -> AsyncIterator[LocalModel]:
     server = LocalServer()
     yield LocalModel(server=server)
     server.stop()
@@ -293,6 +293,7 @@ async def test_what_is_shown_fits_the_real_context_in_every_script(hard: str, mo
     assert tokens <= SLOT_TOKENS - OUTPUT_TOKENS - 50 * MESSAGE_TOKENS
 
 
+@pytest.mark.usefixtures("litellm_closed")
 async def test_it_asks_for_progress_so_that_a_stop_is_noticed_while_it_reads(provider: Provider, monkeypatch):
     monkeypatch.setattr(local, "local_model_installed", lambda: True)
     announcing = ANNOUNCING.replace("http://127.0.0.1:1", provider.url.removesuffix("/v1"))
