@@ -68,7 +68,7 @@ async def write_title(worker: ThisWorker, session: ChatSession, answer: ChatMess
     runner.start(
         execution,
         functools.partial(_ask, execution, request, limits),
-        functools.partial(_settle, worker, execution, session, worker.id, settled),
+        functools.partial(_settle, worker, execution, session, owner.worker_id, settled),
         limits,
     )
     return await settled

@@ -52,12 +52,18 @@ class ThisWorker:
         self.draining = False
         self.polled_s: float | None = None
         self._lease: asyncio.TimerHandle | None = None
+        self._lease_until_s = 0.0
+        self._renewing = asyncio.Lock()
         self._started: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._strays: set[uuid.UUID] = set()
 
     async def ready(self) -> "ThisWorker":
-        """Have the row, the beat and the poll; the first caller starts them."""
+        """Have the row, the beat and the poll, and a lease that holds; the first caller starts them.
+
+        A process that slept is asked for new work before its own clock rings, so the lease is looked at here: what is
+        admitted without one would belong to a worker that everybody takes for lost. Raises one of `lanes.FAILURES`.
+        """
         started = self._started
         if started is None:
             started = self._started = self.spawn(self._start(), "worker:start")
@@ -67,6 +73,8 @@ class ThisWorker:
             if self._started is started:
                 self._started = None  # the next caller tries again
             raise
+        if not self._holds_lease:
+            await self._beat()
         return self
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
@@ -123,9 +131,8 @@ class ThisWorker:
             logger.error("The task %s failed.", task.get_name(), exc_info=failure)
 
     async def _start(self) -> None:
-        self.id = uuid.uuid4()  # one for each try: an earlier one may have been written without our hearing of it
         asked_s = time.monotonic()
-        await lanes.control.run(_join, self.id, conf.lease_s(), self.bus.channel)
+        await self._join()
         self._hold_lease(asked_s)
         self.bus.open()
         self.forever(self._beat, lambda: conf.lease_s() / BEATS_PER_LEASE, "beat")
@@ -134,25 +141,35 @@ class ThisWorker:
         for look in on_poll:
             self.forever(functools.partial(_called, look, self), conf.poll_s, f"poll:{look.__name__}")
 
+    @property
+    def _holds_lease(self) -> bool:
+        return time.monotonic() < self._lease_until_s
+
     async def _beat(self) -> None:
-        asked_s = time.monotonic()
-        if not await lanes.control.run(Worker.objects.renew, self.id, conf.lease_s(), self.bus.channel):
-            await self._rejoin()
-        self._hold_lease(asked_s)
+        async with self._renewing:
+            asked_s = time.monotonic()
+            if not await lanes.control.run(Worker.objects.renew, self.id, conf.lease_s(), self.bus.channel):
+                await self._rejoin()
+            self._hold_lease(asked_s)
 
     def _hold_lease(self, asked_s: float) -> None:
         """The lease counts from `asked_s`. If nothing renews it, own executions are aborted before it ends."""
         if self._lease is not None:
             self._lease.cancel()
-        loop = asyncio.get_running_loop()
-        left_s = asked_s + conf.lease_s() * GIVE_UP_AT - time.monotonic()
-        self._lease = loop.call_later(max(0.0, left_s), self._give_up, "could not renew its lease")
+        self._lease_until_s = asked_s + conf.lease_s() * GIVE_UP_AT
+        left_s = max(0.0, self._lease_until_s - time.monotonic())
+        self._lease = asyncio.get_running_loop().call_later(left_s, self._give_up, "could not renew its lease")
 
     async def _rejoin(self) -> None:
         """The lease ran out while this process slept or was cut off: what it owned is not its own any more."""
         self._give_up("had lost its lease")
-        self.id = uuid.uuid4()
-        await lanes.control.run(_join, self.id, conf.lease_s(), self.bus.channel)
+        await self._join()
+
+    async def _join(self) -> None:
+        """Write a row of a new id, one for each try: an earlier one may have been written without our hearing of it."""
+        joining = uuid.uuid4()
+        await lanes.control.run(_join, joining, conf.lease_s(), self.bus.channel)
+        self.id = joining  # only now: the database refuses an admission that names a worker without a row
 
     def _give_up(self, why: str) -> None:
         aborted = self.registry.abort_all(AbortReason.WORKER_LOST, source="lease")

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import os
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -138,15 +140,51 @@ async def test_a_worker_that_lost_its_lease_lets_its_runs_go_and_joins_anew(
     await sleeper.close()
 
 
+async def test_a_worker_that_slept_through_its_lease_has_a_new_one_before_it_takes_new_work(
+    settings: Settings, worker: ThisWorker
+) -> None:
+    settings.STUDIO_LEASE_S = 3600  # no beat of its own comes in between
+    sleeper = await ThisWorker().ready()
+    before = sleeper.id
+    await db(expire, before)
+    sleeper._lease_until_s = time.monotonic()
+    await asyncio.gather(*(sleeper.ready() for _ in range(5)))
+    assert sleeper.id != before
+    assert await db(Worker.objects.filter(pk=sleeper.id, lease_until__gt=Now()).exists)
+    assert await db(Worker.objects.filter(pid=os.getpid()).exclude(pk__in=[worker.id, before]).count) == 1
+    await sleeper.close()
+
+
+async def test_a_worker_is_never_known_by_an_id_that_has_no_row(
+    settings: Settings, worker: ThisWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.STUDIO_LEASE_S = 3600
+    sleeper = await ThisWorker().ready()
+    before = sleeper.id
+    join, known = worker_module._join, []
+
+    def watched(*args: Any) -> None:
+        known.append(sleeper.id)
+        join(*args)
+
+    monkeypatch.setattr(worker_module, "_join", watched)
+    await db(expire, before)
+    sleeper._lease_until_s = time.monotonic()
+    await sleeper.ready()
+    assert known == [before]
+    assert await db(Worker.objects.filter(pk=sleeper.id).exists)
+    await sleeper.close()
+
+
 async def test_a_worker_that_cannot_renew_its_lease_lets_its_runs_go_before_it_ends(
     settings: Settings, worker: ThisWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*_: Any) -> bool:
         raise OperationalError("the database is away")
 
-    monkeypatch.setattr(WorkerQuerySet, "renew", away)
-    settings.STUDIO_LEASE_S = 0.2
+    settings.STUDIO_LEASE_S = 1
     cut_off = await ThisWorker().ready()
+    monkeypatch.setattr(WorkerQuerySet, "renew", away)
     execution = await run_live(cut_off)
     await end_of(execution)
     assert execution.signal.reason is AbortReason.WORKER_LOST
