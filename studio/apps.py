@@ -6,4 +6,4 @@ class StudioConfig(AppConfig):
     verbose_name = "Studio"
 
     def ready(self) -> None:
-        from studio import checks  # noqa: F401  importing it registers them
+        from studio import checks, logins  # noqa: F401  importing them registers them

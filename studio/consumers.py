@@ -91,7 +91,7 @@ class StudioConsumer(AsyncConsumer):
             subscriptions=Subscriptions(hub, self._outbox.put),
             on_news=self._on_news,
         )
-        for topic in (user_topic(user.pk), login_topic(self.scope["session"].session_key or ""), SHUTDOWN_TOPIC):
+        for topic in (user_topic(user.pk), login_topic(self.scope["session"]), SHUTDOWN_TOPIC):
             self._visit.watch(topic)
         visit = self._visit
         worker.spawn(self._outbox.run(), f"outbox:{id(self):x}")
