@@ -1,7 +1,7 @@
 """The end of a login closes the sockets that were opened under it, on every worker.
 
-A login is known by an id of its own in its session's data: the session's key changes whenever the same person logs in
-again in the same browser, and the sockets that are open then would wait for the wrong one.
+A login is known by an id of its own in its session's data: the session's key changes when the person changes the
+password, and the sockets that are open then would wait for the wrong one.
 """
 
 import asyncio

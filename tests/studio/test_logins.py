@@ -1,7 +1,6 @@
-"""A login is the same login for its sockets, however often its session's key changes."""
+"""A login stays the same login for its sockets, also when its session's key changes."""
 
 import asyncio
-import functools
 from typing import Any
 
 import pytest
@@ -13,47 +12,46 @@ from studio import logins
 from studio.logins import login_topic
 from tests.waiting import READY_TIMEOUT_S
 
+OLD, NEW = "a long enough one", "another long enough one"
+
 
 @pytest.fixture
-def ann(db: Any) -> User:
-    return User.objects.create_user("ann")
+def browser(transactional_db: Any) -> Client:
+    client = Client()
+    client.force_login(User.objects.create_superuser("ann", password=OLD))
+    return client
 
 
-def log_in(client: Client) -> None:
-    """As a login link does it, for somebody who may be logged in already."""
-    client.force_login(User.objects.get(username="ann"))
+def change_password(browser: Client) -> None:
+    form = {"old_password": OLD, "new_password1": NEW, "new_password2": NEW}
+    assert browser.post("/admin/password_change/", form, secure=True).status_code == 302
 
 
-def test_logging_in_again_changes_the_sessions_key_and_not_the_login(ann: User, client: Client) -> None:
-    log_in(client)
-    key, topic = client.session.session_key, login_topic(client.session)
-    log_in(client)
-    assert client.session.session_key != key
-    assert login_topic(client.session) == topic
+def test_a_new_password_changes_the_sessions_key_and_not_the_login(browser: Client) -> None:
+    key, topic = browser.session.session_key, login_topic(browser.session)
+    change_password(browser)
+    assert browser.session.session_key != key
+    assert login_topic(browser.session) == topic
 
 
-def test_two_browsers_are_two_logins(ann: User, client: Client) -> None:
+def test_two_browsers_are_two_logins(browser: Client) -> None:
     other = Client()
-    log_in(client)
-    log_in(other)
-    assert login_topic(client.session) != login_topic(other.session)
+    other.force_login(User.objects.get())
+    assert login_topic(browser.session) != login_topic(other.session)
 
 
-@pytest.mark.django_db(transaction=True)
-async def test_a_logout_is_told_to_the_sockets_of_an_earlier_login_in_the_same_browser() -> None:
-    await asyncio.to_thread(User.objects.create_user, "ann")
-    client, told = Client(), asyncio.Event()
+async def test_a_logout_after_a_new_password_is_told_to_the_sockets_from_before(browser: Client) -> None:
+    told = asyncio.Event()
 
-    def hear(frame: Frame) -> None:
+    def hear(_frame: Frame) -> None:
         told.set()
 
     logins.watch(asyncio.get_running_loop())
-    await asyncio.to_thread(log_in, client)
-    topic = await asyncio.to_thread(lambda: login_topic(client.session))
+    topic = await asyncio.to_thread(lambda: login_topic(browser.session))
     hub.subscribe(topic, hear)
     try:
-        await asyncio.to_thread(log_in, client)
-        await asyncio.to_thread(functools.partial(client.post, "/accounts/logout/", secure=True))
+        await asyncio.to_thread(change_password, browser)
+        await asyncio.to_thread(lambda: browser.post("/accounts/logout/", secure=True))
         async with asyncio.timeout(READY_TIMEOUT_S):
             await told.wait()
     finally:
