@@ -177,6 +177,10 @@ class ExecutionsSubscribe(Command):
     type: Literal["studio_chat_executions_subscribe"]
 
 
+class ExecutionsUnsubscribe(Command):
+    type: Literal["studio_chat_executions_unsubscribe"]
+
+
 class Options(Command):
     type: Literal["studio_chat_options"]
 
@@ -204,6 +208,7 @@ AnyCommand = (
     | SessionRename
     | SessionDelete
     | ExecutionsSubscribe
+    | ExecutionsUnsubscribe
     | Options
     | Ping
 )

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 
 from kernel.registry import Execution
+from studio import live_list
 from studio.commands import send, session, stop
 from studio.commands.visit import Answered, Visit
 from studio.protocol import (
     AnyCommand,
     Continue,
     ExecutionsSubscribe,
+    ExecutionsUnsubscribe,
     Options,
     Panic,
     Ping,
@@ -63,5 +65,8 @@ async def perform(visit: Visit, command: AnyCommand, struck: Sequence[Execution]
                 await session.delete(visit, command)
             case ExecutionsSubscribe():
                 await session.watch_executions(visit, command)
+            case ExecutionsUnsubscribe():
+                visit.unwatch(live_list.TOPIC)
+                visit.reply(command, {})
             case Options():
                 await session.options(visit, command)

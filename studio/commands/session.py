@@ -172,7 +172,7 @@ async def watch_executions(visit: Visit, command: ExecutionsSubscribe) -> None:
     if not visit.person.may_panic:
         raise Forbidden("The live list needs the permission kernel.panic. Ask an operator.")
     visit.watch(live_list.TOPIC)
-    visit.reply(command, {"executions": await lanes.reads.run(live_list.read)})
+    visit.reply(command, await live_list.live_list.look())
 
 
 async def options(visit: Visit, command: Options) -> None:

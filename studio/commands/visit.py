@@ -57,6 +57,11 @@ class Visit:
             self.topics.append(topic)
             hub.subscribe(topic, self.on_news)
 
+    def unwatch(self, topic: str) -> None:
+        if topic in self.topics:
+            self.topics.remove(topic)
+            hub.unsubscribe(topic, self.on_news)
+
     def follow(self, session: ChatSession) -> None:
         """Let this socket hear the session's news from now on."""
         topic = session_topic(session.pk)
