@@ -170,7 +170,8 @@ class LiveTurn:
         if last is not None and last["part"] == part:
             last["text"].append(event.text)
         else:
-            self._waiting.append({"part": part, "kind": event.kind, "offset": offset, "text": [event.text]})
+            begins = {} if offset else {"startedAt": self.draft.started_at(part)}
+            self._waiting.append({"part": part, "kind": event.kind, "offset": offset, "text": [event.text], **begins})
         self._on_change(self, now=False)
         if self._timer is None:
             wait_s = self._last_flush_s + COALESCE_S - time.monotonic()
@@ -185,9 +186,8 @@ class LiveTurn:
 
     def _publish_tool(self, part: int) -> None:
         shown = self.draft.part(part)
-        told = {name: shown[name] for name in ("callId", "name", "state", "input", "output", "error")}
-        told = {name: value for name, value in told.items() if value is not None}
-        self.publish("tool", {"messageId": self.message_id, "part": part, "step": shown["step"], **told})
+        told = {name: value for name, value in shown.items() if name != "kind" and value is not None}
+        self.publish("tool", {"messageId": self.message_id, "part": part, **told})
         self._on_change(self, now=shown["state"] != "running")
 
     def _send(self, kind: str, fields: dict[str, Any]) -> None:

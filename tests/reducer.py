@@ -11,6 +11,7 @@ from typing import Any
 Frame = dict[str, Any]
 State = dict[str, Any]
 STATE_FIELDS = ("session", "messages", "queue", "active", "holds")
+TOOL_FIELDS = ("callId", "name", "state", "input", "output", "error", "startedAt", "durationMs")
 ENVELOPE = ("type", "sessionKey", "executionId", "seq", "timestamp")
 
 
@@ -89,7 +90,7 @@ def _delta(state: State, event: Frame) -> None:
     message = _find(state, event["messageId"])
     parts, index = message["parts"], event["part"]
     if index == len(parts):
-        parts.append({"kind": event["kind"], "step": _step(state), "text": ""})
+        parts.append({"kind": event["kind"], "step": _step(state), "text": "", "startedAt": event["startedAt"]})
     part = parts[index]
     if part["kind"] != event["kind"] or len(part["text"]) != event["offset"]:
         raise Resync(f"a delta at {event['offset']} does not fit {part!r}")
@@ -101,7 +102,7 @@ def _delta(state: State, event: Frame) -> None:
 
 def _tool(state: State, event: Frame) -> None:
     parts, index = _find(state, event["messageId"])["parts"], event["part"]
-    fields = {name: event.get(name) for name in ("callId", "name", "state", "input", "output", "error")}
+    fields = {name: event.get(name) for name in TOOL_FIELDS}
     if index == len(parts):
         parts.append({"kind": "tool", "step": _step(state), **fields})
     else:

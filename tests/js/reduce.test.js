@@ -33,19 +33,22 @@ const RUN_FRAMES = [
   event("message", 1, { message: userRow() }),
   event("message", 2, { message: row() }),
   event("progress", 3, { phase: "streaming", step: 1, maxSteps: 8, elapsedMs: 5, outputTokens: 0 }),
-  delta(4, 0, "Hé"),
+  delta(4, 0, "Hé", { startedAt: 10 }),
   delta(5, 2, "llo 🌲"),
-  event("tool", 6, { messageId: "a1", part: 1, callId: "c1", name: "add", state: "running", input: { a: 1 } }),
-  event("tool", 7, { messageId: "a1", part: 1, callId: "c1", name: "add", state: "completed", output: "2" }),
-  delta(8, 0, "done", { part: 2 }),
+  event("tool", 6, { messageId: "a1", part: 1, callId: "c1", name: "add", state: "running", input: { a: 1 }, startedAt: 20 }),
+  event("tool", 7, { messageId: "a1", part: 1, callId: "c1", name: "add", state: "completed", output: "2", durationMs: 5 }),
+  delta(8, 0, "done", { part: 2, startedAt: 30 }),
 ];
 const SETTLED = row({ status: "completed", text: "Héllo 🌲done", parts: [{ kind: "text", step: 1, text: "Héllo 🌲done" }] });
 
 test("events applied to the snapshot before a run give the snapshot in the middle of it", () => {
   const parts = [
-    { kind: "text", step: 1, text: "Héllo 🌲" },
-    { kind: "tool", step: 1, callId: "c1", name: "add", state: "completed", input: { a: 1 }, output: "2", error: null },
-    { kind: "text", step: 1, text: "done" },
+    { kind: "text", step: 1, text: "Héllo 🌲", startedAt: 10 },
+    {
+      kind: "tool", step: 1, callId: "c1", name: "add", state: "completed", input: { a: 1 }, output: "2", error: null,
+      startedAt: 20, durationMs: 5,
+    },
+    { kind: "text", step: 1, text: "done", startedAt: 30 },
   ];
   const progress = { phase: "streaming", step: 1, maxSteps: 8, elapsedMs: 5, outputTokens: 0 };
   const fresh = opened({

@@ -8,6 +8,7 @@ import { codePointLength, dropCodePoints } from "#studio/codepoints";
 
 export const PAGE_SIZE = 50; // messages of one subscribe, and of one older page
 const PROGRESS_FIELDS = ["phase", "step", "maxSteps", "tool", "attempt", "retryInMs", "elapsedMs", "outputTokens"];
+const NOT_TOLD = { input: null, output: null, error: null, startedAt: null, durationMs: null }; // of a call, at first
 const ENDED_KEPT = 20; // enough for every late event of the last few executions
 
 /** @param {boolean} fresh made by this page, and still unknown to the server */
@@ -134,9 +135,9 @@ function applyDelta(conversation, event) {
 }
 
 /** @returns the parts with the delta in its place, or null when something before it is missing */
-function withDelta(parts, { part: index, kind, offset, text }, step) {
+function withDelta(parts, { part: index, kind, offset, text, startedAt = null }, step) {
   if (index > parts.length) return null;
-  const part = parts[index] ?? { kind, step, text: "" };
+  const part = parts[index] ?? { kind, step, text: "", startedAt };
   const length = codePointLength(part.text);
   if (offset > length) return null;
   const grown = { ...part, text: part.text + dropCodePoints(text, length - offset) };
@@ -147,8 +148,8 @@ function applyTool(conversation, event) {
   const message = conversation.messages.find(({ id }) => id === event.messageId);
   if (!message || event.part > message.parts.length) return markStale(conversation);
   const { callId, name, state } = event;
-  const before = message.parts[event.part] ?? { step: stepOf(conversation), input: null, output: null, error: null };
-  const told = Object.fromEntries(["input", "output", "error"].filter((f) => f in event).map((f) => [f, event[f]]));
+  const before = message.parts[event.part] ?? { step: stepOf(conversation), ...NOT_TOLD };
+  const told = Object.fromEntries(Object.keys(NOT_TOLD).filter((f) => f in event).map((f) => [f, event[f]]));
   const part = { ...before, kind: "tool", step: event.step ?? before.step, callId, name, state, ...told };
   const parts = [...message.parts.slice(0, event.part), part, ...message.parts.slice(event.part + 1)];
   return replaceParts(conversation, message, parts);
