@@ -22,7 +22,7 @@ INSTALLED_LOCAL := .venv/installed-local-$(call hash,requirements-local.txt)
 INSTALLED_PAGE := node_modules/.installed-$(call hash,package-lock.json)
 TEMPLATES := find templates -name '*.html' -print0
 
-.PHONY: help install install-local install-page run test lint fix bench
+.PHONY: help install install-local install-page run test lint fix bench bench-peers
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +54,12 @@ fix: $(INSTALLED_DEV) ## Put right what can be put right by itself
 
 bench: install $(INSTALLED_DEV) ## Measure
 	$(BIN)/python -m bench
+
+bench-peers: install $(INSTALLED_DEV) ## Measure beside other products, which are installed into .bench
+	@[ -e .bench/chainlit/bin/chainlit ] || { $(PYTHON) -m venv .bench/chainlit && .bench/chainlit/bin/pip install -q -r bench/peers/requirements.txt; }
+	@mkdir -p .bench/aisdk && cp bench/peers/aisdk/* .bench/aisdk/
+	@[ -e .bench/aisdk/node_modules/ai ] || npm --prefix .bench/aisdk ci --ignore-scripts --no-audit --no-fund
+	$(BIN)/python -m bench --peers stop first load
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

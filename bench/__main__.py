@@ -1,13 +1,19 @@
-"""`python -m bench [--quick] [SCENARIO …]` measures and prints Markdown. Loopback only; nothing is left running."""
+"""`python -m bench [--quick] [--peers] [SCENARIO …]` measures and prints Markdown.
+
+Loopback only; nothing is left running.
+"""
 
 import argparse
 import asyncio
 import tempfile
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from bench import machine, workers
 from bench.floors import BareLitellm, Direct
+from bench.peers.aisdk import running_aisdk
+from bench.peers.chainlit import running_chainlit
 from bench.product import running_product
 from bench.scenarios import SCENARIOS, Scale, Stage
 from bench.upstream import Upstream
@@ -19,30 +25,33 @@ PEOPLE = 100
 SEVERAL = {scenario.__name__: scenario for scenario in (workers.elsewhere, workers.panic)}
 
 
-async def measure(names: list[str], scale: Scale, much: workers.Much) -> None:
+async def measure(names: list[str], scale: Scale, much: workers.Much, with_peers: bool) -> None:
     """Run the scenarios in their own order and print each table as it comes."""
     print(f"Measured on {time.strftime('%Y-%m-%d')}: {machine.description()}", flush=True)
     if single := [name for name in names if name in SCENARIOS]:
-        await _one_worker(single, scale)
+        await _one_worker(single, scale, with_peers)
     async with Upstream() as upstream:
         for name in names:
             if name in SEVERAL:
                 print(f"\n{(await SEVERAL[name](upstream, much)).markdown()}", flush=True)
 
 
-async def _one_worker(names: list[str], scale: Scale) -> None:
-    async with Upstream() as upstream:
+async def _one_worker(names: list[str], scale: Scale, with_peers: bool) -> None:
+    async with Upstream() as upstream, AsyncExitStack() as servers:
         with (
             tempfile.TemporaryDirectory(prefix="bench-") as directory,
             running_product(Path(directory), upstream, PEOPLE, list(scale.sizes)) as product,
         ):
             await product.warm()
+            starts = (running_chainlit, running_aisdk) if with_peers else ()
+            peers = [await servers.enter_async_context(start(upstream)) for start in starts]
             stage = Stage(
                 upstream=upstream,
                 product=product,
                 floor=Direct(upstream),
                 litellm=BareLitellm(upstream),
                 scale=scale,
+                peers=peers,
             )
             for name in names:
                 print(f"\n{(await SCENARIOS[name](stage)).markdown()}", flush=True)
@@ -53,12 +62,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the studio against its floor.")
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=f"of {', '.join(known)}; default: all")
     parser.add_argument("--quick", action="store_true", help="within a minute, with rougher figures")
+    parser.add_argument("--peers", action="store_true", help="beside other products, set up by `make bench-peers`")
     arguments = parser.parse_args()
     if unknown := set(arguments.scenarios) - set(known):
         parser.error(f"no such scenario: {', '.join(sorted(unknown))}")
     names = [name for name in known if name in (arguments.scenarios or known)]
     scale, much = (Scale.quick(), workers.QUICK) if arguments.quick else (Scale(), workers.FULL)
-    asyncio.run(measure(names, scale, much))
+    asyncio.run(measure(names, scale, much, arguments.peers))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from bench.machine import cpu_s, private_kb
@@ -46,6 +46,7 @@ class Stage:
     floor: Subject
     litellm: Subject
     scale: Scale
+    peers: Sequence[Subject] = ()
 
 
 async def stop(stage: Stage) -> Table:
@@ -54,12 +55,12 @@ async def stop(stage: Stage) -> Table:
     table = Table(title="Stop → provider's connection closed", columns=columns)
     for together, rounds in ((1, stage.scale.repeats), *((many, stage.scale.rounds) for many in stage.scale.together)):
         floor_p50 = 0.0
-        for subject in (stage.floor, stage.product):
+        for subject in (stage.floor, *stage.peers, stage.product):
             closed_ms, left_open = await _stops(stage, subject, together, rounds)
             p50 = percentile(closed_ms, 50)
             name = f"{subject.name}, {'one run' if together == 1 else f'{together} at once'}"
             table.rows.append([name, str(together * rounds), *spread(closed_ms), ratio(p50, floor_p50), str(left_open)])
-            floor_p50 = p50
+            floor_p50 = floor_p50 or p50
     return table
 
 
@@ -97,13 +98,13 @@ async def first(stage: Stage) -> Table:
     table = Table(title="Send → first delta, without the provider's own time", columns=columns)
     for beside in (0, 50):
         floor_p50 = 0.0
-        for subject in (stage.floor, stage.product):
+        for subject in (stage.floor, *stage.peers, stage.product):
             own_ms, before_ms = await _firsts(stage, subject, beside)
             p50 = percentile(own_ms, 50)
             name = f"{subject.name}, {f'beside {beside} streams' if beside else 'idle'}"
             before = number(percentile(before_ms, 50))
             table.rows.append([name, str(len(own_ms)), *spread(own_ms), ratio(p50, floor_p50), before])
-            floor_p50 = p50
+            floor_p50 = floor_p50 or p50
     return table
 
 
@@ -133,14 +134,14 @@ async def load(stage: Stage) -> Table:
     )
     for streams in stage.scale.loads:
         litellm_us = 0.0
-        for subject in (stage.floor, stage.litellm, stage.product):
+        for subject in (stage.floor, stage.litellm, *stage.peers, stage.product):
             used = await _load(stage, subject, streams)
             name = f"{subject.name}, {streams} streams"
             figures = [number(used.tokens_per_s), number(used.us_per_token), ratio(used.us_per_token, litellm_us)]
             table.rows.append(
                 [name, *figures, f"{used.processor:.0%}", *spread(used.lag_ms), f"{used.drivers_processor:.0%}"]
             )
-            litellm_us = used.us_per_token if subject is stage.litellm else 0.0
+            litellm_us = used.us_per_token if subject is stage.litellm else litellm_us
     return table
 
 

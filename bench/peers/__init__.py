@@ -1,0 +1,1 @@
+"""Other products at the same work, each behind its smallest honest application."""
