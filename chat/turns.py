@@ -13,11 +13,9 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from django.conf import settings
-
 from chat import admission, news, queue
 from chat.admission import Outgoing, Owner, Queued, Repeated, Started
-from chat.briefing import Briefing, brief
+from chat.answering import answer
 from chat.ends import End, read_end, write_end
 from chat.errors import Conflict
 from chat.live import LiveTurn
@@ -25,14 +23,12 @@ from chat.mirror import Mirror
 from chat.models import ChatSession
 from chat.partials import Flusher, partial
 from chat.titles import wants_title, write_title
-from kernel import agent, conf, control, lanes, runner
+from kernel import conf, control, lanes, runner
 from kernel.abort import AbortReason
 from kernel.control import LOOK_S
 from kernel.llm import catalog
-from kernel.models import ExecutionRecord, Hold
 from kernel.registry import Execution
 from kernel.runner import Outcome, Status
-from kernel.tools import Toolbox
 from kernel.worker import ThisWorker
 
 logger = logging.getLogger(__name__)
@@ -201,7 +197,7 @@ class Turns:
         self._live[execution.id] = turn
         runner.start(
             execution,
-            functools.partial(self._answer, started, execution, turn),
+            functools.partial(answer, started, execution, turn),
             functools.partial(self._settle, execution, turn, worker_id),
             conf.limits(),
             functools.partial(self._announce, execution, turn),
@@ -209,29 +205,6 @@ class Turns:
         on_admitted(started)
         self._tell_begin(started, turn)
         execution.signal.listen(lambda _: turn.stopping())  # after the runner's own listener, which closes connections
-
-    async def _answer(self, started: Started, execution: Execution, turn: LiveTurn) -> str:
-        model_name = started.record.model
-        model = await catalog.ready_model(model_name)
-        briefing, tools, order = await lanes.reads.run(_prepare, started)
-        _obey(execution, order)
-        answering = agent.Agent(
-            model=model,
-            model_name=model_name,
-            history=briefing.history,
-            system=lambda final: briefing.system(final, bool(len(tools))),
-            limits=conf.limits(),
-            tools=tools,
-            max_steps=briefing.max_steps,
-            tool_timeout_s=conf.tool_timeout_s(),
-            checkpoint=functools.partial(self._checkpoint, started.record, execution),
-            price=functools.partial(catalog.price, model_name),
-        )
-        return await agent.run(answering, execution, turn.tell)
-
-    async def _checkpoint(self, record: ExecutionRecord, execution: Execution) -> None:
-        """Between steps: obey what nobody has told this worker of yet."""
-        _obey(execution, await lanes.reads.run(_order_for, record))
 
     # The end
 
@@ -286,45 +259,6 @@ class Turns:
         if started.user_message is not None and started.user_message.queued_as in self._awaited:
             self._awaited.pop(started.user_message.queued_as).set_result(None)
         news.tell_begin(started, turn)
-
-
-@functools.cache
-def toolbox() -> Toolbox:
-    """The tools of STUDIO_TOOLS. Raises `ToolDefinitionError`."""
-    return Toolbox.load(settings.STUDIO_TOOLS)
-
-
-Order = tuple[str, str, str, str]
-
-
-def _prepare(started: Started) -> tuple[Briefing, Toolbox, Order | None]:
-    """All that a turn needs to know before its first request, in one trip. Raises `ToolDefinitionError`."""
-    briefing = brief(started)
-    tools = toolbox()
-    if briefing.tool_names is not None:
-        tools = tools.only(briefing.tool_names)
-    elif not settings.STUDIO_TOOLS_CHOSEN and not catalog.calls_tools(started.record.model):
-        tools = Toolbox()
-    return briefing, tools, _order_for(started.record)
-
-
-def _order_for(record: ExecutionRecord) -> Order | None:
-    """An order to abort this execution, or a hold over it, as the ledger has it now: reason, by, source, why."""
-    order = (
-        ExecutionRecord.objects.filter(pk=record.pk)
-        .exclude(intent="")
-        .values_list("intent", "requested_by", "source", "why")
-        .first()
-    )
-    if order is None and (hold := Hold.objects.over(user_id=record.user_id, model=record.model).first()):
-        return AbortReason.PANIC_STOP, hold.by, "hold", hold.reason
-    return order
-
-
-def _obey(execution: Execution, order: Order | None) -> None:
-    if order is not None:
-        reason, by, source, why = order
-        execution.controller.abort(reason, by=by, source=source, why=why)
 
 
 _turns: "weakref.WeakKeyDictionary[ThisWorker, Turns]" = weakref.WeakKeyDictionary()
