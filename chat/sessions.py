@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, Exists, OuterRef, Q
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
 
-from chat import objects, transcript
+from chat import objects, search, transcript
 from chat.admission import own_session, queue_of
 from chat.errors import Invalid, NotFound
 from chat.live import Live
@@ -14,6 +14,8 @@ from chat.models import ChatMessage, ChatSession
 from kernel.models import ExecutionRecord, Hold
 
 TITLE_MAX_CHARS = 200
+# A search reads the texts of so many sessions, the latest; all titles.
+SEARCHED_SESSIONS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,20 +88,31 @@ def holds_over(user_id: int) -> list[dict[str, Any]]:
 
 
 def listing(user_id: int, query: str | None, before: str | None, limit: int) -> list[dict[str, Any]]:
-    """The person's sessions, newest first, after the session with the key `before`. Raises `NotFound`."""
+    """The person's sessions, newest first, after the session with the key `before`. Raises `NotFound`.
+
+    With `query` only those that say it in their title or their texts, with an `excerpt` of the latest text that does.
+    """
     live = ExecutionRecord.objects.live().turns().filter(session_key=OuterRef("key"))
-    rows = ChatSession.objects.filter(user_id=user_id)
+    rows = ChatSession.objects.filter(user_id=user_id).order_by("-updated_at", "-id")
+    if query:
+        rows = _saying(rows, query)
     if before is not None:
         last = own_session(before, user_id)
         rows = rows.filter(Q(updated_at__lt=last.updated_at) | Q(updated_at=last.updated_at, pk__lt=last.pk))
-    if query:
-        in_text = ChatMessage.objects.filter(session=OuterRef("pk"), text__icontains=query)
-        rows = rows.filter(Q(title__icontains=query) | Exists(in_text))
-    rows = rows.annotate(running=Exists(live), waiting=Count("queue")).order_by("-updated_at", "-id")[:limit]
-    return [
-        objects.session(row, running=row.running, queue_length=row.waiting, warnings=transcript.warnings(row.key))
-        for row in rows
-    ]
+    rows = rows.annotate(running=Exists(live), waiting=Count("queue"))[:limit]
+    return [_listed(row, query) for row in rows]
+
+
+def _saying(rows: QuerySet[ChatSession], query: str) -> QuerySet[ChatSession]:
+    said = ChatMessage.objects.filter(session=OuterRef("pk"), text__says=query)
+    latest = rows.values("pk")[:SEARCHED_SESSIONS]
+    rows = rows.filter(Q(title__says=query) | (Q(pk__in=latest) & Q(Exists(said))))
+    return rows.annotate(said=Subquery(said.order_by("-id").values("text")[:1]))
+
+
+def _listed(row: Any, query: str | None) -> dict[str, Any]:
+    shown = objects.session(row, running=row.running, queue_length=row.waiting, warnings=transcript.warnings(row.key))
+    return shown | {"excerpt": search.excerpt(row.said or "", query)} if query else shown
 
 
 def rename(session_key: str, user_id: int, title: str) -> ChatSession:

@@ -161,6 +161,71 @@ def test_a_search_looks_in_titles_and_in_what_was_said() -> None:
     assert listed(query="100%_") == [], "wildcards are letters"
 
 
+def said(text: str, *, key: str) -> None:
+    started = start("something", key=key)
+    settle(started)
+    ChatMessage.objects.filter(pk=started.answer.pk).update(text=text)
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("Погода в Москве", "МОСКВ"),
+        ("ёлка", "Елка"),
+        ("A ponte de São Paulo", "sao paulo"),
+        ("Crianca", "CRIANÇA"),
+        ("Straße", "straße"),
+        ("as 50% of [a*b]? it\\is ^this$", "50% of [A*B]? it\\is ^this$"),
+    ],
+)
+def test_a_search_minds_neither_case_nor_accents_in_any_alphabet(text: str, query: str) -> None:
+    said(text, key="said")
+    said("nothing of the kind", key="other")
+    assert listed(query=query) == ["said"]
+    ChatMessage.objects.all().delete()
+    ChatSession.objects.filter(key="other").update(title=text)
+    assert listed(query=query) == ["other"]
+
+
+@pytest.mark.parametrize("query", ["[a-z]", "o.her", "^nothing", "nothing?", "(of)", "n*g", "\\w"])
+def test_a_search_knows_no_patterns(query: str) -> None:
+    said("nothing of the other kind", key="s")
+    assert listed(query=query) == []
+
+
+def test_a_search_shows_what_stands_around_the_latest_place() -> None:
+    said("The first Lisbon.", key="s")
+    said("word " * 40 + "\n\nin LISBON " + "word " * 40, key="s")
+    [row] = sessions.listing(make_user().pk, "lisbon", None, 9)
+    assert row["excerpt"].startswith("…")
+    assert "word in LISBON word" in row["excerpt"]
+    assert len(row["excerpt"]) < 140
+
+
+def test_a_session_found_by_its_title_alone_has_no_excerpt() -> None:
+    settle(start("hello"))
+    ChatSession.objects.update(title="Lisbon")
+    [row] = sessions.listing(make_user().pk, "lisbon", None, 9)
+    assert row["excerpt"] == ""
+
+
+def test_a_search_has_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3):
+        said("tram", key=f"k{number}")
+        age(f"k{number}", number)
+    assert listed(query="tram", limit=2) == ["k0", "k1"]
+    assert listed(query="tram", limit=2, before="k1") == ["k2"]
+
+
+def test_a_search_reads_the_texts_of_the_latest_sessions_and_every_title(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "SEARCHED_SESSIONS", 1)
+    for minutes, key in enumerate(("new", "old", "named")):
+        said("tram", key=key)
+        age(key, minutes)
+    ChatSession.objects.filter(key="named").update(title="The tram")
+    assert listed(query="tram") == ["new", "named"]
+
+
 def test_each_session_of_the_list_tells_whether_it_runs_and_what_waits() -> None:
     start(key="runs")
     for text in ("one", "two"):
