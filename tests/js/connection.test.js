@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 
-import { backoffMs, Connection, PING_ANSWER_MS, PING_EVERY_MS } from "#studio/connection";
+import { backoffMs, Connection, OPEN_WITHIN_MS, PING_ANSWER_MS, PING_EVERY_MS, WAKE_ANSWER_MS } from "#studio/connection";
 
 class FakeSocket extends EventTarget {
   sent = [];
@@ -47,18 +47,19 @@ class FakeClock {
   }
 }
 
-let sockets, frames, statuses, loggedOut, clock, connection;
+let sockets, frames, statuses, loggedOut, kept, clock, connection;
 const socket = () => sockets.at(-1);
 const types = (one = socket()) => one.sent.map(({ type }) => type);
 
 beforeEach(() => {
-  [sockets, frames, statuses, loggedOut, clock] = [[], [], [], 0, new FakeClock()];
+  [sockets, frames, statuses, loggedOut, kept, clock] = [[], [], [], 0, null, new FakeClock()];
   let id = 0;
   connection = new Connection({
     open: () => sockets[sockets.push(new FakeSocket()) - 1],
     onFrame: (frame) => frames.push(frame),
     onStatus: (status) => statuses.push(status),
     onLoggedOut: () => (loggedOut += 1),
+    onKept: (requests) => (kept = requests),
     newId: () => `r${++id}`,
     clock,
   });
@@ -180,4 +181,42 @@ test("the wait has full jitter between half a second and eight", () => {
   assert.equal(backoffMs(2, () => 1), 4000);
   assert.equal(backoffMs(30, () => 1), 8000);
   assert.equal(backoffMs(30, () => 0.5), 4250);
+});
+
+test("what is kept is told until it is answered, and the next page sends it under the same id", () => {
+  connection.request({ type: "studio_chat_options" });
+  connection.request({ type: "studio_chat_send", requestId: "own" }, { keep: true });
+  assert.deepEqual(kept, [{ type: "studio_chat_send", requestId: "own" }]);
+  const [later, before] = [kept, connection];
+  before.restore(later); // as a page does that begins with what another left
+  socket().accept();
+  assert.deepEqual(socket().sent, later);
+  socket().receive({ type: "studio_chat_send_ok", ok: true, requestId: "own" });
+  assert.equal(frames.at(-1).resent, true);
+  assert.deepEqual(kept, []);
+});
+
+test("a socket that does not open in time is given up", () => {
+  assert.deepEqual(clock.waits, [OPEN_WITHIN_MS]);
+  clock.fire();
+  assert.equal(sockets[0].closed, true);
+  assert.equal(statuses.at(-1).status, "reconnecting");
+});
+
+test("a page that wakes asks at once whether its socket lives, and does not wait long for the answer", () => {
+  socket().accept();
+  connection.wake();
+  assert.deepEqual(types(), ["studio_chat_ping"]);
+  assert.deepEqual(clock.waits, [WAKE_ANSWER_MS]);
+  clock.fire();
+  assert.equal(statuses.at(-1).code, 4408);
+});
+
+test("a page that wakes between two attempts connects at once, and says so", () => {
+  socket().break(1006);
+  connection.wake();
+  assert.equal(sockets.length, 2);
+  assert.deepEqual(statuses.at(-1), { status: "reconnecting" });
+  connection.wake();
+  assert.equal(sockets.length, 2);
 });

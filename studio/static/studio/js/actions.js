@@ -6,6 +6,7 @@ import { PAGE_SIZE } from "#studio/conversation";
 import { newId } from "#studio/ids";
 
 const TEXT_BYTES = 64 * 1024; // the contract's limit, until the server has told its own
+const MOST_BYTES = 3; // of UTF-8 for each of JavaScript's characters
 
 export class Actions {
   #store;
@@ -44,11 +45,17 @@ export class Actions {
     this.#connection.request({ type: "studio_chat_subscribe", sessionKey, limit: PAGE_SIZE, before });
   }
 
-  /** @param {{model?: string, roleId?: string}} choice */
-  send(sessionKey, text, choice) {
-    const frame = { type: "studio_chat_send", sessionKey, text, clientMessageId: newId(), ...choice };
+  /** After a load: what an earlier page asked is still on its way. @param {object[]} requests */
+  restore(requests) {
+    requests.forEach((request) => this.#store.dispatch({ type: "page_restored", request }));
+    this.#connection.restore(requests);
+  }
+
+  /** @param {{model?: string, roleId?: string, whenBusy?: "queue"|"interrupt"}} how */
+  send(sessionKey, text, how) {
+    const frame = { type: "studio_chat_send", sessionKey, text, clientMessageId: newId(), ...how };
     this.#store.dispatch({ ...frame, type: "page_send_asked" });
-    if (this.#isTooLong(text)) this.#store.dispatch(refused(frame, "too_large"));
+    if (excessBytes(text, this.#store.state.options) > 0) this.#store.dispatch(refused(frame, "too_large"));
     else this.#connection.request(frame, { keep: true });
   }
 
@@ -71,11 +78,30 @@ export class Actions {
   }
 
   sendNow(sessionKey, queueId) {
-    this.#connection.request({ type: "studio_chat_send_now", sessionKey, queueId, clientMessageId: newId() });
+    this.#askQueue({ type: "studio_chat_send_now", sessionKey, queueId, clientMessageId: newId() });
   }
 
   removeQueued(sessionKey, queueId) {
-    this.#connection.request({ type: "studio_chat_queue_remove", sessionKey, queueId });
+    this.#askQueue({ type: "studio_chat_queue_remove", sessionKey, queueId });
+  }
+
+  editQueued(sessionKey, queueId, text) {
+    this.#askQueue({ type: "studio_chat_queue_edit", sessionKey, queueId, text });
+  }
+
+  /** @param {number} position counted from 0 */
+  moveQueued(sessionKey, queueId, position) {
+    this.#askQueue({ type: "studio_chat_queue_move", sessionKey, queueId, position });
+  }
+
+  /** While it is edited it is not sent. The server lets go by itself after a minute, and with the socket. */
+  holdQueued(sessionKey, queueId, editing) {
+    this.#connection.request({ type: "studio_chat_queue_hold", sessionKey, queueId, editing });
+  }
+
+  /** What was edited is gone from the queue: its new text goes to the composer. */
+  rescue(sessionKey, text) {
+    this.#store.dispatch({ type: "page_rescued", sessionKey, text, code: "stale" });
   }
 
   /** @param {"continue"|"regenerate"} how */
@@ -109,10 +135,11 @@ export class Actions {
     this.#connection.connect();
   }
 
-  /** A frame far above the limit is refused by the server unread, without an answer that names it. */
-  #isTooLong(text) {
-    const limit = this.#store.state.options?.limits.textBytes ?? TEXT_BYTES;
-    return new TextEncoder().encode(text).length > limit;
+  /** All of them say what the queue shall be, not how it changes: asked twice, it is the same. */
+  #askQueue(frame) {
+    const request = { ...frame, requestId: newId() };
+    this.#store.dispatch({ type: "page_queue_asked", request });
+    this.#connection.request(request, { keep: true });
   }
 
   #leave(next) {
@@ -120,6 +147,15 @@ export class Actions {
     if (open === null || open === next || conversations[open]?.fresh) return;
     this.#connection.request({ type: "studio_chat_unsubscribe", sessionKey: open });
   }
+}
+
+/**
+ * How far a message is above the limit. The server refuses a frame far above it unread, without an answer that names it.
+ * @returns {number} bytes of UTF-8 too many; 0 or less fits
+ */
+export function excessBytes(text, options) {
+  const limit = options?.limits.textBytes ?? TEXT_BYTES;
+  return text.length * MOST_BYTES <= limit ? 0 : new TextEncoder().encode(text).length - limit;
 }
 
 const refused = (request, code) => ({ type: `${request.type}_ok`, ok: false, code, error: "", request });

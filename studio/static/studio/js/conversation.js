@@ -5,6 +5,7 @@
  * event is missing) the conversation is marked `stale`, and whoever owns the connection subscribes again.
  */
 import { codePointLength, dropCodePoints } from "#studio/codepoints";
+import { withQueue } from "#studio/waiting";
 
 export const PAGE_SIZE = 50; // messages of one subscribe, and of one older page
 const PROGRESS_FIELDS = ["phase", "step", "maxSteps", "tool", "attempt", "retryInMs", "elapsedMs", "outputTokens"];
@@ -27,6 +28,7 @@ export function emptyConversation(fresh = false) {
     ended: [],
     stopping: null,
     outbox: [],
+    asked: [],
     draft: "",
     notice: null,
   };
@@ -46,7 +48,7 @@ export function applySnapshot(conversation, reply) {
     hasOlder: keptBefore(conversation, reply.messages).length > 0 ? conversation.hasOlder : isFullPage(reply),
     warnings: reply.session.warnings ?? [],
     messages: [...keptBefore(conversation, reply.messages), ...reply.messages],
-    queue: reply.queue,
+    ...withQueue(conversation, reply.queue),
     active: late ? null : active,
     stopping: active === null || late ? null : stoppingOf(conversation, active),
   };

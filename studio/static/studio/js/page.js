@@ -38,6 +38,7 @@ const connection = new Connection({
   open: () => new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws/studio/`),
   onFrame: store.dispatch,
   onStatus: connectionChanged,
+  onKept: (requests) => tabMemory.save("outgoing", requests),
   onLoggedOut: () => location.assign(`${page.urls.login}?next=${encodeURIComponent(location.pathname)}`),
   newId,
 });
@@ -48,10 +49,12 @@ if (page.libraries) await useMarkdown();
 if (page.sessionKey === null) actions.draft(actions.openNew(), drafts[NEW] ?? "");
 document.querySelectorAll("[data-studio]").forEach((element) => element.attach({ store, actions, page }));
 document.addEventListener("studio-sending", () => route.go(store.state.open));
-window.addEventListener("online", () => connection.connect());
-window.addEventListener("offline", () => connectionChanged(store.state.connection));
+["online", "offline"].forEach((name) => window.addEventListener(name, () => connection.wake()));
+window.addEventListener("pageshow", ({ persisted }) => persisted && connection.wake());
+document.addEventListener("visibilitychange", () => document.hidden || connection.wake());
 enableCopy(document.documentElement);
 store.subscribe(changed);
+actions.restore(tabMemory.load("outgoing", []));
 connection.connect();
 document.querySelector("studio-composer").focusText();
 

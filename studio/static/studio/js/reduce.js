@@ -5,6 +5,7 @@
  * (`page_*`). An unknown frame changes nothing, so that a newer server does not break an older page.
  */
 import { applyOlderPage, applyRunEvent, applySnapshot, emptyConversation, markStale } from "#studio/conversation";
+import { queueAnswered, queueAsked, rescued, restored, sendAnswered, sendAsked, withQueue } from "#studio/waiting";
 
 export const NEW = "new"; // the name of what was written into a session that has no message yet
 
@@ -44,11 +45,11 @@ export const openSession = (state) => state.sessions?.find(({ key }) => key === 
 export const isUnread = (state, session) =>
   session.key !== state.open && session.key in state.seen && state.seen[session.key] !== mark(session);
 
-/** What was written and has not reached the server, by session. */
+/** What was written and not sent, by session. A session has its name with its first message on the way. */
 export function unsentDrafts(state) {
   const written = Object.entries(state.conversations).map(([key, { fresh, outbox, draft }]) => [
-    fresh ? NEW : key,
-    [...outbox.map(({ text }) => text), draft].filter(Boolean).join("\n\n"),
+    fresh && outbox.length === 0 ? NEW : key,
+    draft,
   ]);
   const { [NEW]: _, ...notOpened } = state.drafts;
   return Object.fromEntries(Object.entries({ ...notOpened, ...Object.fromEntries(written) }).filter(([, text]) => text));
@@ -62,7 +63,10 @@ const HANDLERS = {
   page_choice: chosen,
   page_notice_closed: (state, { sessionKey }) => change(state, sessionKey, () => ({ notice: null })),
   page_warning_closed: (state, { warning }) => ({ ...state, closedWarnings: [...state.closedWarnings, warning] }),
-  page_send_asked: sendAsked,
+  page_restored: restoredOne,
+  page_send_asked: (state, request) => change(state, request.sessionKey, (one) => sendAsked(one, request)),
+  page_queue_asked: (state, { request }) => change(state, request.sessionKey, (one) => queueAsked(one, request)),
+  page_rescued: (state, saved) => change(state, saved.sessionKey, (one) => rescued(one, saved)),
   page_stop_asked: stopAsked,
   page_panic_asked: (state) => ({ ...state, panic: { asked: true, reply: null } }),
   page_panic_closed: (state) => ({ ...state, panic: { asked: false, reply: null } }),
@@ -71,12 +75,14 @@ const HANDLERS = {
     ok ? { ...state, options: { models, roles, permissions, limits, features } } : state,
   studio_chat_sessions_ok: (state, { ok, sessions }) => (ok ? withSessions(state, sessions) : state),
   studio_chat_subscribe_ok: subscribed,
-  studio_chat_send_ok: sent,
+  studio_chat_send_ok: (state, reply) => change(state, reply.request.sessionKey, (one) => sendAnswered(one, reply)),
   studio_chat_stop_session_ok: stopAnswered,
   studio_chat_panic_ok: (state, reply) => ({ ...state, panic: { asked: false, reply } }),
   studio_chat_release_ok: noteFailure,
-  studio_chat_send_now_ok: noteFailure,
-  studio_chat_queue_remove_ok: noteFailure,
+  studio_chat_send_now_ok: queueReply,
+  studio_chat_queue_edit_ok: queueReply,
+  studio_chat_queue_move_ok: queueReply,
+  studio_chat_queue_remove_ok: queueReply,
   studio_chat_continue_ok: noteFailure,
   studio_chat_regenerate_ok: noteFailure,
   studio_chat_error: noteFailure,
@@ -86,7 +92,7 @@ const HANDLERS = {
   studio_chat_delta: runEvent,
   studio_chat_tool: runEvent,
   studio_chat_result: (state, event) => announced(runEvent(state, event), event, state),
-  studio_chat_queue: (state, { sessionKey, queue }) => change(state, sessionKey, () => ({ queue })),
+  studio_chat_queue: (state, { sessionKey, queue }) => change(state, sessionKey, (one) => withQueue(one, queue)),
   studio_chat_session: (state, { session }) => withSession(state, session),
   studio_chat_hold: held,
 };
@@ -136,12 +142,16 @@ function chosen(state, { sessionKey, type: _, ...choice }) {
   return { ...state, usualModel: choice.model ?? state.usualModel, chosen: { ...state.chosen, [sessionKey]: here } };
 }
 
-function sendAsked(state, { sessionKey, clientMessageId, text }) {
-  return change(state, sessionKey, ({ outbox }) => ({
-    outbox: [...outbox, { clientMessageId, text }],
-    draft: "",
-    notice: null,
-  }));
+/** What an earlier page kept is still on its way, whichever session it belongs to. */
+function restoredOne(state, { request }) {
+  const { sessionKey } = request;
+  const unknown = { ...emptyConversation(), stale: true, draft: state.drafts[sessionKey] ?? "" };
+  const conversation = state.conversations[sessionKey] ?? unknown;
+  return replace(state, sessionKey, { ...conversation, ...restored(conversation, request) });
+}
+
+function queueReply(state, reply) {
+  return change(state, reply.request.sessionKey, (one) => queueAnswered(one, reply));
 }
 
 function stopAsked(state, { sessionKey }) {
@@ -149,16 +159,6 @@ function stopAsked(state, { sessionKey }) {
 }
 
 const stopping = (active, unconfirmed = false) => ({ executionId: active?.executionId ?? null, unconfirmed });
-
-function sent(state, { ok, request, resent = false, ...reply }) {
-  const { sessionKey, clientMessageId, text } = request;
-  return change(state, sessionKey, (conversation) => {
-    const outbox = conversation.outbox.filter((one) => one.clientMessageId !== clientMessageId);
-    if (ok) return { outbox, fresh: false, missing: false, loaded: true, stale: conversation.stale || resent };
-    const draft = conversation.draft ? `${text}\n\n${conversation.draft}` : text;
-    return { outbox, draft, notice: { code: reply.code, error: reply.error, request: request.type } };
-  });
-}
 
 function subscribed(state, { request, ...reply }) {
   const { sessionKey } = request;
@@ -169,9 +169,9 @@ function subscribed(state, { request, ...reply }) {
 }
 
 function subscribeFailed(state, sessionKey, { code, error }) {
-  return change(state, sessionKey, () =>
+  return change(state, sessionKey, ({ outbox }) =>
     code === "not_found"
-      ? { subscribing: false, stale: false, loaded: true, missing: true }
+      ? { subscribing: false, stale: false, loaded: true, missing: outbox.length === 0 }
       : { subscribing: false, notice: { code, error, request: "studio_chat_subscribe" } },
   );
 }
