@@ -5,6 +5,7 @@ from django.contrib.auth import views as auth_views
 from django.urls import path, re_path
 from django.views.i18n import JavaScriptCatalog, set_language
 
+from studio.export import export_session
 from studio.health import healthz, readyz
 from studio.login_link import login_by_link
 from studio.login_throttle import ThrottledLoginForm
@@ -13,6 +14,11 @@ from studio.views import studio_page
 urlpatterns = [
     path("", studio_page, name="studio"),
     re_path(r"^s/(?P<session_key>[A-Za-z0-9_-]{1,64})/$", studio_page, name="session"),
+    re_path(
+        r"^s/(?P<session_key>[A-Za-z0-9_-]{1,64})/export\.(?P<extension>md|json)$",
+        export_session,
+        name="export_session",
+    ),
     path(
         "accounts/login/",
         auth_views.LoginView.as_view(
