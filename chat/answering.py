@@ -14,6 +14,7 @@ from chat.live import LiveTurn
 from kernel import agent, conf, lanes
 from kernel.abort import AbortReason
 from kernel.llm import catalog
+from kernel.llm.lengths import most_output_tokens
 from kernel.models import ExecutionRecord, Hold
 from kernel.registry import Execution
 from kernel.tools import Toolbox
@@ -38,7 +39,9 @@ async def answer(started: Started, execution: Execution, turn: LiveTurn) -> str:
         max_steps=briefing.max_steps,
         tool_timeout_s=conf.tool_timeout_s(),
         checkpoint=functools.partial(_checkpoint, started.record, execution),
+        allowance=briefing.allowance,
         price=functools.partial(catalog.price, model_name),
+        most_tokens=most_output_tokens(model_name),
     )
     return await agent.run(answering, execution, turn.tell)
 

@@ -8,6 +8,7 @@ from chat.history import StoredMessage, to_model_messages
 from chat.models import AgentRole, ChatMessage, MessageRole
 from chat.prompts import Note, PageContext, RolePrompt, note_for, system_prompt
 from kernel import conf
+from kernel.allowance import Allowance
 
 HISTORY_MESSAGES = 50
 # Read beyond those, so that what was replaced does not crowd out what counts.
@@ -24,6 +25,7 @@ class Briefing:
     note: Note | None
     tool_names: list[str] | None
     max_steps: int
+    allowance: Allowance
 
     def system(self, final: bool, tools: bool) -> str:
         return system_prompt(
@@ -36,14 +38,17 @@ def brief(started: Started) -> Briefing:
     rows = _last_messages(started)
     stored = [StoredMessage(role=row.role, status=row.status, text=row.text, parts=row.parts) for row in rows]
     asked = [row for row in rows if row.role == MessageRole.USER]
-    role = started.session.agent_role
+    # As it is now: it may have been edited since the session was read, or deleted.
+    role_id = started.session.agent_role_id
+    role = AgentRole.objects.filter(pk=role_id).first() if role_id else None
     return Briefing(
         history=to_model_messages(stored),
         role=_role(role),
         context=_context(asked[-1] if asked else None),
         note=_note(stored, started.user_message),
-        tool_names=(role.tools if role else None) or None,
+        tool_names=role.tool_names if role else None,
         max_steps=(role.max_steps if role else None) or conf.max_steps(),
+        allowance=role.allowance(conf.allowance()) if role else conf.allowance(),
     )
 
 

@@ -50,7 +50,7 @@ def write_end(execution: Execution, outcome: Outcome, worker_id: uuid.UUID, kept
     measured = {
         "steps": execution.steps,
         "duration_ms": round((now_s - execution.started_s) * 1000, 3),
-        "finish_reason": storable(outcome.value)[:FINISH_REASON_MAX] if outcome.status is Status.COMPLETED else "",
+        "finish_reason": _finish_reason(outcome),
         **usage_fields([execution.usage, execution.pending]),
     }
     if execution.first_output_s is not None:
@@ -66,6 +66,12 @@ def write_end(execution: Execution, outcome: Outcome, worker_id: uuid.UUID, kept
         outcome = replace(outcome, error=storable(outcome.error))
         written = ExecutionRecord.objects.settle(execution.id, outcome, worker_id, kept, **measured)
     return read_end(execution.id) if written else None
+
+
+def _finish_reason(outcome: Outcome) -> str:
+    """The provider's, or the code of the limit that was reached."""
+    told = outcome.value if outcome.status is Status.COMPLETED else getattr(outcome.value, "finish_reason", "")
+    return storable(told)[:FINISH_REASON_MAX]
 
 
 def read_end(execution_id: str) -> End | None:

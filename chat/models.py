@@ -1,33 +1,53 @@
 """What is said and remembered. A message's end (why, by whom, tokens, cost) is its execution's, not kept twice."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Self
 
 from django.conf import settings
-from django.core.exceptions import ValidationError
+from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models.functions import Now
 
+from kernel.allowance import Allowance
 from kernel.models import ExecutionRecord
 
 
+def a_positive_limit() -> dict[str, Any]:
+    return {"null": True, "blank": True, "validators": [MinValueValidator(1)]}
+
+
 class AgentRole(models.Model):
-    """An agent's profile, edited in the admin and chosen in the studio."""
+    """An agent's profile, edited in the admin and chosen in the studio.
+
+    Each limit that it names holds instead of the server's, lower or higher: whoever edits roles decides for the server.
+    """
 
     name = models.CharField(max_length=100, unique=True)
     instructions = models.TextField(blank=True)
-    model = models.CharField(max_length=255, blank=True, help_text="Empty: the session's model.")
-    tools = models.JSONField(null=True, blank=True, help_text="A list of tool names. Empty: every tool.")
-    max_steps = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: STUDIO_MAX_STEPS.")
+    model = models.CharField(max_length=255, blank=True)
+    tools = models.JSONField(null=True, blank=True)
+    max_steps = models.PositiveIntegerField(**a_positive_limit())
+    max_output_tokens = models.PositiveIntegerField(**a_positive_limit())
+    max_cost_usd = models.FloatField(null=True, blank=True, validators=[MinValueValidator(0.0001)])
+    max_repeated_calls = models.PositiveIntegerField(**a_positive_limit())
 
     def __str__(self) -> str:
         return self.name
 
-    def clean(self) -> None:
-        """`tools` is a list of names."""
-        names = self.tools
-        if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-            raise ValidationError({"tools": 'Write a list of tool names, as ["add", "search"], or leave it empty.'})
+    @property
+    def tool_names(self) -> list[str] | None:
+        """The tools it may use; None: every tool."""
+        return [name for name in self.tools if isinstance(name, str)] or None if isinstance(self.tools, list) else None
+
+    def allowance(self, site: Allowance) -> Allowance:
+        """The limits of its turns: its own, else the server's."""
+        own = {
+            "output_tokens": self.max_output_tokens,
+            "cost_usd": self.max_cost_usd,
+            "repeated_calls": self.max_repeated_calls,
+        }
+        return replace(site, **{name: value for name, value in own.items() if value})
 
 
 class ChatSession(models.Model):

@@ -8,23 +8,24 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
+from kernel.allowance import Allowance, Guard, LimitReached, Price, Room
+from kernel.answer import Answer, ToolCall, tokens
 from kernel.clocks import Limits, ProviderClock
-from kernel.events import Event, Phase, Progress, StepFinished, TextDelta, ToolFinished, ToolStarted, Usage
+from kernel.events import Event, Phase, Progress, StepFinished, TextDelta, ToolFinished, ToolStarted, ToolState, Usage
 from kernel.llm import retry
 from kernel.llm.model import CallDelta, Delta, Finished, Model, ModelError, ModelRequest
 from kernel.llm.text import Cleaner, storable
 from kernel.registry import Execution
-from kernel.toolrun import CallResult, parse_arguments, run_call
-from kernel.tools import Toolbox, safe_name
+from kernel.toolrun import CallResult, run_call
+from kernel.tools import RunContext, Toolbox
 
 # Buffered output is read without ever waiting; after this long the loop gets its turn, so that a stop is read.
 YIELD_S = 0.005
-# The usual rule of thumb for the tokens of a text whose provider never counted them.
-CHARS_PER_TOKEN = 4
-
+# Providers count the length that is asked for against their rates, whether it is used or not: so only short ones are.
+ASK_BELOW_TOKENS = 16_384
 NAME_MAX = 200  # longer names and ids of calls are no provider's
 NO_OUTPUT = "(no output)"  # some providers refuse an empty result
 
@@ -37,7 +38,8 @@ class Agent:
 
     `system(final)` is the system prompt; `final` says that this is the last step and tools are withheld. `history` is
     the conversation in OpenAI's form. `checkpoint` is awaited between steps and raises or aborts if the run must not go
-    on. `price(input, output)` is the cost of so many tokens in USD, or None.
+    on. `price(input, output)` is the cost of so many tokens in USD, or None. `most_tokens` is how many one answer of
+    the model can have, where that is known.
     """
 
     model: Model
@@ -49,89 +51,73 @@ class Agent:
     max_steps: int = 8
     tool_timeout_s: float = 60.0
     checkpoint: Callable[[], Awaitable[None]]
-    price: Callable[[int, int], float | None] = lambda _input, _output: None
+    allowance: Allowance = field(default_factory=Allowance)
+    price: Price = lambda _input, _output: None
+    most_tokens: int | None = None
 
 
 async def run(agent: Agent, execution: Execution, tell: Callable[[Event], None]) -> str:
-    """Answer, and return the finish reason. Raises `ModelError`; usage and steps grow on `execution`."""
+    """Answer; return the finish reason. Usage and steps grow on `execution`. Raises `ModelError` or `LimitReached`."""
     messages = list(agent.history)
+    guard = Guard(agent.allowance, agent.price)
     for step in range(1, agent.max_steps + 1):
         if step > 1:
             await agent.checkpoint()
         execution.signal.raise_if_aborted()
         final = step == agent.max_steps
         execution.steps = step
-        answer = await _Call(agent, execution, tell, step, final).perform(messages)
+        answer = await _Call(agent, execution, tell, guard, step, final).perform(messages)
         if not answer.calls or final:
             tell(StepFinished(step=step, usage=answer.usage, finish_reason=answer.finish_reason))
             return answer.finish_reason
         messages.append(answer.as_message())
+        _check(guard, execution, tell, step, answer.calls)
         messages += await _run_tools(agent, execution, tell, step, answer.calls)
         tell(StepFinished(step=step, usage=answer.usage, finish_reason=answer.finish_reason))
     raise AssertionError("the last step returns")
 
 
-@dataclass(kw_only=True)
-class _ToolCall:
-    """A tool call as it arrives."""
-
-    call_id: str
-    name: str = ""
-    pieces: list[str] = field(default_factory=list)
-
-    @property
-    def arguments(self) -> str:
-        return "".join(self.pieces)
-
-
-@dataclass(kw_only=True)
-class _Answer:
-    """What one model call has said so far."""
-
-    text: list[str] = field(default_factory=list)
-    chars: int = 0
-    calls: list[_ToolCall] = field(default_factory=list)
-    finish_reason: str = ""
-    usage: Usage = field(default_factory=Usage)
-
-    def as_message(self) -> Message:
-        calls = [
-            {
-                "id": c.call_id,
-                "type": "function",
-                "function": {"name": safe_name(c.name), "arguments": _sendable(c.arguments)},
-            }
-            for c in self.calls
-        ]
-        return {"role": "assistant", "content": "".join(self.text) or None, "tool_calls": calls}
-
-
 class _Call:
     """One model call of one step: reads the stream, tells what arrives, and counts it even when it is cut off."""
 
-    def __init__(self, agent: Agent, execution: Execution, tell: Callable[[Event], None], step: int, final: bool):
+    def __init__(
+        self,
+        agent: Agent,
+        execution: Execution,
+        tell: Callable[[Event], None],
+        guard: Guard,
+        step: int,
+        final: bool,
+    ):
         self._agent = agent
         self._execution = execution
         self._tell = tell
+        self._guard = guard
         self._step = step
         self._final = final
-        self._answer = _Answer()
-        self._by_index: dict[int, _ToolCall] = {}
+        self._answer = Answer()
+        self._by_index: dict[int, ToolCall] = {}
         self._sent_tokens = 0
         self._cleaners = {"text": Cleaner(), "reasoning": Cleaner()}
 
-    async def perform(self, messages: list[Message]) -> _Answer:
+    async def perform(self, messages: list[Message]) -> Answer:
+        sent = [{"role": "system", "content": self._agent.system(self._final)}, *messages]
+        self._sent_tokens = tokens(sum(len(str(message.get("content") or "")) for message in sent))
+        self._guard.check(self._execution.usage, self._estimate())
+        room = self._room()
         request = ModelRequest(
             model=self._agent.model_name,
-            messages=[{"role": "system", "content": self._agent.system(self._final)}, *messages],
+            messages=sent,
             tools=[] if self._final else self._agent.tools.specs(),
+            max_output_tokens=room.tokens if room else None,
         )
-        self._sent_tokens = _tokens(sum(len(str(message.get("content") or "")) for message in request.messages))
         self._execution.pending = self._estimate()
         self._progress(Phase.WAITING)
         usage: Usage | None = None
         try:
             usage = await self._read(request)
+            if room and self._answer.finish_reason == "length":
+                raise room.reached
         except ModelError:
             # Nothing had come: the provider refused, or was never reached.
             usage = None if self._answer.chars else Usage()
@@ -160,6 +146,8 @@ class _Call:
                             self._on_call(event)
                         case Finished():
                             self._answer.finish_reason, usage = event.reason, event.usage
+                            continue  # whole: no limit takes it back
+                    self._guard.check(self._execution.usage, self._execution.pending)  # told first: it is kept
                     if time.monotonic() > turn_ends_s:
                         await asyncio.sleep(0)
                         turn_ends_s = time.monotonic() + YIELD_S
@@ -188,7 +176,7 @@ class _Call:
             taken = {c.call_id for c in self._answer.calls}
             given = storable(delta.call_id)[:NAME_MAX]
             call_id = given if given and given not in taken else ""
-            call = _ToolCall(call_id=call_id or f"call_{self._execution.id[:8]}_{self._step}_{delta.index}")
+            call = ToolCall(call_id=call_id or f"call_{self._execution.id[:8]}_{self._step}_{delta.index}")
             self._by_index[delta.index] = call
             self._answer.calls.append(call)
         call.pieces.append(delta.arguments)
@@ -207,7 +195,7 @@ class _Call:
         """The arguments are whole now: say so, readable or not."""
         self._answer.calls = [call for call in self._answer.calls if call.name] if not self._final else []
         for call in self._answer.calls:
-            self._tell(ToolStarted(step=self._step, call_id=call.call_id, name=call.name, input=_read_input(call)))
+            self._tell(ToolStarted(step=self._step, call_id=call.call_id, name=call.name, input=call.input))
 
     def _on_retry(self, attempt: int, delay_s: float) -> None:
         if delay_s:
@@ -221,28 +209,43 @@ class _Call:
 
     def _count(self, text: str) -> None:
         self._answer.chars += len(text)
-        self._execution.pending = replace(self._execution.pending, output_tokens=_tokens(self._answer.chars))
+        self._execution.pending = self._estimate()
+
+    def _room(self) -> Room | None:
+        """What the provider is asked to keep to. Not where it might be more than the model can: some refuse that."""
+        room = self._guard.room(self._execution.usage, self._sent_tokens)
+        most = min(self._agent.most_tokens or 0, ASK_BELOW_TOKENS)
+        return room if room is not None and room.tokens < most else None
 
     def _estimate(self) -> Usage:
         """What was used, where the provider never said: it bills a request that was stopped half-way too."""
-        tokens = self._sent_tokens, _tokens(self._answer.chars)
-        cost = self._agent.price(*tokens)
-        return Usage(input_tokens=tokens[0], output_tokens=tokens[1], cost_usd=cost, estimated=True)
+        sent, received = self._sent_tokens, tokens(self._answer.chars)
+        cost = self._agent.price(sent, received)
+        return Usage(input_tokens=sent, output_tokens=received, cost_usd=cost, estimated=True)
 
 
-def _tokens(chars: int) -> int:
-    return -(-chars // CHARS_PER_TOKEN)
+def _check(guard: Guard, execution: Execution, tell: Callable[[Event], None], step: int, calls: list[ToolCall]) -> None:
+    """Before the tools of a step are run: what no further model call would read is not done. Raises `LimitReached`."""
+    try:
+        guard.check(execution.usage, Usage())
+        guard.check_calls((call.name, call.arguments) for call in calls)
+    except LimitReached as reached:
+        for call in calls:
+            refused = f"Not run: {reached.message}"
+            tell(ToolFinished(step=step, call_id=call.call_id, name=call.name, state=ToolState.ERROR, error=refused))
+        raise
 
 
 async def _run_tools(
-    agent: Agent, execution: Execution, tell: Callable[[Event], None], step: int, calls: list[_ToolCall]
+    agent: Agent, execution: Execution, tell: Callable[[Event], None], step: int, calls: list[ToolCall]
 ) -> list[Message]:
     """Run the calls of one step together and return their answers for the model, in order."""
     execution.phase = Phase.TOOL
+    run = RunContext(execution_id=execution.id, session_key=execution.session_key, user_id=execution.user_id)
     names = ", ".join(call.name for call in calls)
     tell(Progress(phase=Phase.TOOL, step=step, max_steps=agent.max_steps, tool=names))
 
-    async def perform(call: _ToolCall) -> Message:
+    async def perform(call: ToolCall) -> Message:
         def finished(result: CallResult) -> None:
             tell(
                 ToolFinished(
@@ -260,6 +263,7 @@ async def _run_tools(
             name=call.name,
             arguments=call.arguments,
             signal=execution.signal,
+            run=run,
             default_timeout_s=agent.tool_timeout_s,
             on_result=finished,
         )
@@ -269,20 +273,3 @@ async def _run_tools(
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(perform(call), name=f"tool:{call.call_id}") for call in calls]
     return [task.result() for task in tasks]
-
-
-def _read_input(call: _ToolCall) -> dict[str, Any]:
-    """The arguments as an object; {} where they are none, and the call's result will say why."""
-    try:
-        return storable(parse_arguments(call.arguments))
-    except ValueError:
-        return {}
-
-
-def _sendable(arguments: str) -> str:
-    """The arguments as they may go back to a provider: strict ones refuse what is not a JSON object."""
-    try:
-        parse_arguments(arguments)
-    except ValueError:
-        return "{}"
-    return arguments or "{}"

@@ -2,6 +2,7 @@
 
 from django.conf import settings
 
+from kernel.allowance import Allowance
 from kernel.clocks import Limits
 
 
@@ -13,8 +14,20 @@ def limits() -> Limits:
     )
 
 
+def fast_lane() -> bool:
+    return settings.STUDIO_FAST_LANE
+
+
 def max_steps() -> int:
     return settings.STUDIO_MAX_STEPS
+
+
+def allowance() -> Allowance:
+    return Allowance(
+        output_tokens=settings.STUDIO_MAX_OUTPUT_TOKENS,
+        cost_usd=settings.STUDIO_MAX_COST_USD,
+        repeated_calls=settings.STUDIO_MAX_REPEATED_CALLS,
+    )
 
 
 def tool_timeout_s() -> float:

@@ -6,13 +6,10 @@ function that swallows its cancellation, or blocks in a thread, goes on, and its
 """
 
 import asyncio
-import contextvars
 import json
 import logging
-import threading
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +20,8 @@ from kernel.abort import Abort, AbortController, AbortReason, AbortSignal
 from kernel.aio import to_the_end
 from kernel.events import ToolState
 from kernel.race import race
-from kernel.tools import SIGNAL, Tool, Toolbox
+from kernel.threads import in_thread
+from kernel.tools import RUN, SIGNAL, RunContext, Tool, Toolbox
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +49,7 @@ async def run_call(
     name: str,
     arguments: str,
     signal: AbortSignal,
+    run: RunContext,
     default_timeout_s: float,
     on_result: Callable[[CallResult], None] = lambda result: None,
 ) -> CallResult:
@@ -71,7 +70,7 @@ async def run_call(
         if signal.aborted:
             ending = _Ending(ToolState.ABORTED, error=NOT_STARTED)
         else:
-            call = _Call(tool, values)
+            call = _Call(tool, values, run)
             ending = await call.perform(signal, tool.timeout_s or default_timeout_s)
             cancelled = call.cancelled
     result = CallResult(state=ending.state, input=read, output=ending.output, error=ending.error)
@@ -128,12 +127,14 @@ class _Outcome:
 class _Call:
     """One tool at work, in a task or a thread. It decides once how the call ends, and keeps that it was cancelled."""
 
-    def __init__(self, tool: Tool, values: dict[str, Any]):
+    def __init__(self, tool: Tool, values: dict[str, Any], run: RunContext):
         self._tool = tool
         # The function's signal is the call's, not the run's: it falls on the call's own timeout too.
         self._controller = AbortController()
         if tool.takes_signal:
             values = {**values, SIGNAL: self._controller.signal}
+        if tool.takes_run:
+            values = {**values, RUN: run}
         self._work = (_in_task if tool.is_async else _in_thread)(tool, values)
         self.cancelled = False
 
@@ -210,26 +211,18 @@ def _in_task(tool: Tool, values: dict[str, Any]) -> "asyncio.Future[_Outcome]":
 
 
 def _in_thread(tool: Tool, values: dict[str, Any]) -> "asyncio.Future[_Outcome]":
-    """A daemon thread of its own: a stuck one blocks neither the next call nor the end of the process."""
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[_Outcome] = loop.create_future()
-
-    def work() -> None:
+    def work() -> _Outcome:
         try:
-            outcome = _Outcome(output=_text(tool.function(**values)))
+            return _Outcome(output=_text(tool.function(**values)))
         except BaseException as error:  # noqa: BLE001  # a thread has nobody above it to tell
-            outcome = _Outcome(error=error)
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(ended.set_result, outcome)
+            return _Outcome(error=error)
 
-    thread = threading.Thread(
-        target=contextvars.copy_context().run, args=(work,), name=f"tool {tool.name}", daemon=True
-    )
     try:
-        thread.start()
+        return in_thread(work, name=f"tool {tool.name}")
     except RuntimeError as error:  # no thread to be had
+        ended: asyncio.Future[_Outcome] = asyncio.get_running_loop().create_future()
         ended.set_result(_Outcome(error=error))
-    return ended
+        return ended
 
 
 def _text(value: Any) -> str:

@@ -26,6 +26,7 @@ from kernel.errors import ToldError
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what every provider accepts
 SIGNAL = "signal"
+RUN = "run"
 
 
 class ToolDefinitionError(ToldError):
@@ -36,12 +37,22 @@ class ToolDefinitionError(ToldError):
         return f"{self} Correct the tool or the setting STUDIO_TOOLS, and restart the server."
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunContext:
+    """Whose run a call belongs to: told by the kernel, never by the model."""
+
+    execution_id: str
+    session_key: str
+    user_id: int | None
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tool:
     """One function that a model may call.
 
     `schema` is the JSON Schema of its arguments. `timeout_s` is its own limit in seconds, None for the configured one.
-    `takes_signal` says that the function wants the `AbortSignal` of its call as `signal`.
+    `takes_signal` says that the function wants the `AbortSignal` of its call as `signal`, `takes_run` that it wants the
+    `RunContext` as `run`.
     """
 
     name: str
@@ -52,6 +63,7 @@ class Tool:
     takes_signal: bool
     timeout_s: float | None
     arguments: TypeAdapter[dict[str, Any]] = field(repr=False)
+    takes_run: bool = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
@@ -76,8 +88,8 @@ def tool(
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a `Tool` of a sync or async function, as `@tool` or `@tool(name=…, timeout_s=…)`.
 
-    A parameter named `signal`, hinted `AbortSignal` or not hinted, is given by the kernel and hidden from the model.
-    Raises `ToolDefinitionError`.
+    A parameter named `signal`, hinted `AbortSignal` or not hinted, and one named `run`, hinted `RunContext`, are given
+    by the kernel and hidden from the model. Raises `ToolDefinitionError`.
     """
     if function is not None:
         return _defined(function, name, timeout_s)
@@ -157,7 +169,7 @@ def _defined(function: Callable[..., Any], name: str | None, timeout_s: float | 
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ToolDefinitionError(f"Tool {name!r} yields; it must return its result.")
     description, about = _read_docstring(function)
-    parameters, takes_signal = _parameters(function, name)
+    parameters, given = _parameters(function, name)
     arguments, schema = _arguments(name, parameters, about)
     return Tool(
         name=name,
@@ -165,7 +177,8 @@ def _defined(function: Callable[..., Any], name: str | None, timeout_s: float | 
         schema=schema,
         function=function,
         is_async=inspect.iscoroutinefunction(function),
-        takes_signal=takes_signal,
+        takes_signal=SIGNAL in given,
+        takes_run=RUN in given,
         timeout_s=timeout_s,
         arguments=arguments,
     )
@@ -184,29 +197,31 @@ def _read_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
     return rest, {name: " ".join(meaning.split()) for name, meaning in entries}
 
 
-def _parameters(function: Callable[..., Any], name: str) -> tuple[dict[str, inspect.Parameter], bool]:
-    """The parameters that the model fills, each with its hint resolved; and whether the function wants the signal."""
+def _parameters(function: Callable[..., Any], name: str) -> tuple[dict[str, inspect.Parameter], set[str]]:
+    """The parameters that the model fills, each with its hint resolved; the names of those that the kernel gives."""
     try:
         hints = get_type_hints(function, include_extras=True)
     except (NameError, TypeError) as error:
         raise ToolDefinitionError(f"The type hints of tool {name!r} cannot be read: {error}.") from error
-    parameters, takes_signal = {}, False
+    parameters, given = {}, set()
     for key, parameter in inspect.signature(function).parameters.items():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise ToolDefinitionError(
                 f"Tool {name!r} has a parameter that cannot be given by name: {str(parameter)!r}."
             )
-        if key == SIGNAL and _is_signal(hints.get(key, AbortSignal)):
-            takes_signal = True
+        if (key == SIGNAL and _is(AbortSignal, hints.get(key, AbortSignal))) or (
+            key == RUN and _is(RunContext, hints.get(key))
+        ):
+            given.add(key)
         elif key not in hints:
             raise ToolDefinitionError(f"The parameter {key!r} of tool {name!r} has no type hint.")
         else:
             parameters[key] = parameter.replace(annotation=hints[key])
-    return parameters, takes_signal
+    return parameters, given
 
 
-def _is_signal(hint: Any) -> bool:
-    return hint is AbortSignal or AbortSignal in get_args(hint)
+def _is(kind: type, hint: Any) -> bool:
+    return hint is kind or kind in get_args(hint)
 
 
 def _arguments(

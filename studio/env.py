@@ -41,6 +41,25 @@ def count(name: str, default: int) -> int:
     return int(value) if value else default
 
 
+def limit(name: str, default: int) -> int | None:
+    """A whole number; None, no limit, where it is 0 or set and empty."""
+    if name in os.environ and text(name, "0") == "0":
+        return None
+    return count(name, default)
+
+
+def amount(name: str, default: float) -> float | None:
+    """A sum of money; None, no limit, where it is 0 or set and empty."""
+    value = text(name, "0") if name in os.environ else str(default)
+    try:
+        parsed = float(value)
+    except ValueError:
+        parsed = -1.0
+    if not 0 <= parsed < 10**7:
+        raise ImproperlyConfigured(f"{name} must be an amount in USD, such as 2.50, or 0 for no limit, not {value!r}.")
+    return parsed or None
+
+
 def choice(name: str, options: tuple[str, ...]) -> str:
     """One of `options`; the first is the default."""
     value = text(name, options[0])

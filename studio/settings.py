@@ -209,6 +209,9 @@ STUDIO_TOOLS = env.items("STUDIO_TOOLS", default=["kernel.builtin_tools"])
 # What nobody asked for is offered only to models that are known to call tools: some servers refuse the whole request.
 STUDIO_TOOLS_CHOSEN = "STUDIO_TOOLS" in os.environ
 STUDIO_MAX_STEPS = env.count("STUDIO_MAX_STEPS", 8)
+STUDIO_MAX_OUTPUT_TOKENS = env.limit("STUDIO_MAX_OUTPUT_TOKENS", 100_000)
+STUDIO_MAX_COST_USD = env.amount("STUDIO_MAX_COST_USD", 5.0)
+STUDIO_MAX_REPEATED_CALLS = env.limit("STUDIO_MAX_REPEATED_CALLS", 3)
 STUDIO_TIMEOUT_S = env.seconds("STUDIO_TIMEOUT_S", 600)
 STUDIO_FIRST_TOKEN_TIMEOUT_S = env.seconds("STUDIO_FIRST_TOKEN_TIMEOUT_S", 120)
 STUDIO_IDLE_TIMEOUT_S = env.seconds("STUDIO_IDLE_TIMEOUT_S", 120)

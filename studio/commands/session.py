@@ -181,18 +181,25 @@ async def options(visit: Visit, command: Options) -> None:
 
 
 def _options_fields(person: Person) -> Fields:
+    allowance = conf.allowance()
     return {
         "models": [
             {"id": model.id, "label": model.label, "kind": model.kind, "default": model.default}
             for model in catalog.available_models()
         ],
-        "roles": [{"id": str(role.pk), "name": role.name} for role in AgentRole.objects.order_by("name")],
+        "roles": [
+            {"id": str(role.pk), "name": role.name, "model": role.model or None}
+            for role in AgentRole.objects.order_by("name")
+        ],
         "permissions": {"panic": person.may_panic, "stopAny": person.may_stop_any},
         "limits": {
             "textBytes": TEXT_MAX_BYTES,
             "contextBytes": CONTEXT_MAX_BYTES,
             "queueLength": QUEUE_MAX,
             "maxSteps": conf.max_steps(),
+            "maxOutputTokens": allowance.output_tokens,
+            "maxCostUsd": allowance.cost_usd,
+            "maxRepeatedCalls": allowance.repeated_calls,
         },
         "features": FEATURES,
     }

@@ -8,6 +8,7 @@ import pytest
 from kernel import agent
 from kernel.abort import ExecutionAborted
 from kernel.agent import Agent
+from kernel.allowance import MAX_COST, MAX_OUTPUT_TOKENS, REPEATED_CALL, Allowance, LimitReached
 from kernel.clocks import Limits
 from kernel.events import (
     Event,
@@ -23,7 +24,7 @@ from kernel.events import (
 from kernel.llm.model import CallDelta, Delta, Finished, ModelError, ModelRequest
 from kernel.llm.text import REPLACEMENT
 from kernel.registry import Execution
-from kernel.tools import Toolbox, tool
+from kernel.tools import RunContext, Toolbox, tool
 from tests.fakes import Gate, ScriptedModel, words
 from tests.provider_script import problems
 from tests.waiting import READY_TIMEOUT_S
@@ -384,6 +385,120 @@ async def test_a_cancel_in_a_tool_ends_the_run_and_tells_how_the_call_ended() ->
     assert performing.cancelled()
     assert [event.state for event in run.of(ToolFinished)] == [ToolState.ABORTED]
     assert len(run.requests) == 1
+
+
+# Limits
+
+
+async def limit_of(run: Run) -> LimitReached:
+    with pytest.raises(LimitReached) as reached:
+        await run.perform()
+    return reached.value
+
+
+async def test_an_answer_that_passes_its_output_tokens_is_closed_where_it_stands() -> None:
+    never = Gate()
+    run = Run([text("x" * 36), text("y" * 8), never, STOP], allowance=Allowance(output_tokens=10))
+    assert (await limit_of(run)).finish_reason == MAX_OUTPUT_TOKENS
+    assert run.model.open == 0, "its stream is closed"
+    assert not never.reached.is_set(), "at once, not when the next piece comes"
+    assert "".join(event.text for event in run.of(TextDelta)) == "x" * 36 + "y" * 8, "what had arrived is kept"
+    assert (run.execution.usage.output_tokens, run.execution.usage.estimated) == (11, True)
+
+
+async def test_reasoning_and_arguments_count_as_output_too() -> None:
+    run = Run(
+        [Delta(kind="reasoning", text="x" * 20), CallDelta(index=0, name="add", arguments="y" * 20), Gate()],
+        allowance=Allowance(output_tokens=10),
+    )
+    assert (await limit_of(run)).finish_reason == MAX_OUTPUT_TOKENS
+
+
+async def test_an_answer_that_is_whole_stands_whatever_the_provider_counts() -> None:
+    run = Run(
+        [text("short"), Finished(reason="stop", usage=Usage(output_tokens=500))], allowance=Allowance(output_tokens=10)
+    )
+    assert await run.perform() == "stop"
+
+
+async def test_what_a_provider_counts_ends_the_turn_before_its_tools_run() -> None:
+    counted = Finished(reason="tool_calls", usage=Usage(output_tokens=10))
+    run = Run([*call("add", '{"a": 1, "b": 2}'), counted], allowance=Allowance(output_tokens=10))
+    reached = await limit_of(run)
+    assert reached.finish_reason == MAX_OUTPUT_TOKENS
+    [finished] = run.of(ToolFinished)
+    assert (finished.state, finished.error) == (ToolState.ERROR, f"Not run: {reached.message}")
+    assert len(run.requests) == 1
+
+
+async def test_output_tokens_are_those_of_all_steps() -> None:
+    run = Run(
+        [*call("add", '{"a": 1, "b": 2}'), Finished(reason="tool_calls", usage=Usage(output_tokens=6))],
+        [text("x" * 12), text("y" * 4), Gate()],
+        allowance=Allowance(output_tokens=10),
+    )
+    assert (await limit_of(run)).finish_reason == MAX_OUTPUT_TOKENS
+    assert run.execution.usage.output_tokens == 10
+
+
+async def test_an_answer_that_costs_too_much_is_closed_where_it_stands() -> None:
+    run = Run(
+        [text("x" * 36), text("y" * 4), Gate()],
+        allowance=Allowance(cost_usd=1.0),
+        price=lambda _input, output: output / 10,
+    )
+    assert (await limit_of(run)).finish_reason == MAX_COST
+    assert run.execution.usage.cost_usd == 1.0
+
+
+async def test_a_request_that_would_cost_too_much_is_not_made() -> None:
+    run = Run(words(1), allowance=Allowance(cost_usd=1.0), price=lambda sent, _output: float(sent))
+    assert (await limit_of(run)).finish_reason == MAX_COST
+    assert run.requests == []
+
+
+async def test_a_model_without_a_price_has_no_limit_of_cost() -> None:
+    assert await Run(words(100), allowance=Allowance(cost_usd=0.01)).perform() == "stop"
+
+
+@pytest.mark.parametrize(("most", "asked"), [(None, None), (10, None), (50, 20)], ids=["unknown", "less", "more"])
+async def test_the_provider_is_asked_to_keep_to_it_where_the_model_could_do_more(
+    most: int | None, asked: int | None
+) -> None:
+    run = Run(words(1), allowance=Allowance(output_tokens=20), most_tokens=most)
+    await run.perform()
+    assert run.requests[0].max_output_tokens == asked
+
+
+async def test_a_provider_that_kept_to_it_has_reached_the_limit() -> None:
+    run = Run([text("a"), Finished(reason="length")], allowance=Allowance(output_tokens=20), most_tokens=50)
+    assert (await limit_of(run)).finish_reason == MAX_OUTPUT_TOKENS
+
+
+async def test_a_provider_that_stops_at_a_length_of_its_own_has_reached_no_limit() -> None:
+    run = Run([text("a"), Finished(reason="length")], allowance=Allowance(output_tokens=20))
+    assert await run.perform() == "length"
+
+
+async def test_the_same_call_over_and_over_ends_the_turn_and_is_not_run_again() -> None:
+    again = [*call("add", '{"a": 1, "b": 2}'), CALLS]
+    run = Run(*[again] * 8, allowance=Allowance(repeated_calls=2))
+    reached = await limit_of(run)
+    assert reached.finish_reason == REPEATED_CALL
+    assert [event.state for event in run.of(ToolFinished)] == [ToolState.COMPLETED] * 2 + [ToolState.ERROR]
+    assert run.of(ToolFinished)[-1].error == f"Not run: {reached.message}"
+    assert len(run.requests) == 3
+
+
+async def test_a_tool_is_told_whose_run_it_is() -> None:
+    @tool
+    async def whose(run: RunContext) -> str:
+        return f"{run.execution_id} {run.session_key} {run.user_id}"
+
+    run = Run([*call("whose", "{}"), CALLS], words(1), tools=(whose,))
+    run.execution.session_key, run.execution.user_id = "s", 7
+    await run.perform()
+    assert run.of(ToolFinished)[0].output == "e s 7"
 
 
 async def test_a_burst_that_never_waits_still_lets_the_loop_turn(monkeypatch: pytest.MonkeyPatch) -> None:

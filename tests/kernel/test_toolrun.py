@@ -17,10 +17,11 @@ from kernel import toolrun
 from kernel.abort import AbortController, AbortReason, AbortSignal
 from kernel.events import ToolState
 from kernel.toolrun import CallResult, run_call
-from kernel.tools import Tool, Toolbox, tool
+from kernel.tools import RunContext, Tool, Toolbox, tool
 from tests.waiting import READY_TIMEOUT_S
 
 RUN = contextvars.ContextVar("RUN", default="none")
+CONTEXT = RunContext(execution_id="e", session_key="s", user_id=7)
 
 
 class Call:
@@ -35,6 +36,7 @@ class Call:
                 name=function.name,
                 arguments=arguments if isinstance(arguments, str) else json.dumps(arguments),
                 signal=self.controller.signal,
+                run=CONTEXT,
                 default_timeout_s=limit_s,
                 on_result=self.results.append,
             )
@@ -189,7 +191,9 @@ class TestCalling:
 
     async def test_an_unknown_tool_is_answered_with_those_there_are(self) -> None:
         signal = AbortController().signal
-        result = await run_call(Toolbox([echo]), name="ech", arguments="{}", signal=signal, default_timeout_s=1)
+        result = await run_call(
+            Toolbox([echo]), name="ech", arguments="{}", signal=signal, run=CONTEXT, default_timeout_s=1
+        )
         assert (result.state, result.error) == (ToolState.ERROR, "There is no tool 'ech'. The tools are: echo.")
 
     @pytest.mark.parametrize("error", [ValueError("boom"), SystemExit("boom"), GeneratorExit("boom")])
@@ -444,3 +448,26 @@ class TestLimit:
         await call.result()
         assert reasons == [AbortReason.TIMEOUT]
         assert not call.controller.signal.aborted
+
+
+@pytest.mark.parametrize("kind", ["async", "sync"])
+async def test_a_tool_that_asks_whose_run_it_is_is_told(kind: str) -> None:
+    @tool(name="whose")
+    async def in_task(run: RunContext) -> str:
+        return f"{run.user_id} {run.session_key} {run.execution_id}"
+
+    @tool(name="whose")
+    def in_thread(run: RunContext) -> str:
+        return f"{run.user_id} {run.session_key} {run.execution_id}"
+
+    assert (await Call(in_task if kind == "async" else in_thread).result()).output == "7 s e"
+
+
+async def test_a_model_cannot_say_whose_run_it_is() -> None:
+    @tool
+    async def whose(run: RunContext) -> str:
+        return str(run.user_id)
+
+    result = await Call(whose, {"run": {"user_id": 8}}).result()
+    assert result.state is ToolState.ERROR
+    assert "run" in str(result.error)

@@ -12,7 +12,7 @@ import pytest
 from pydantic import Field
 
 from kernel.abort import AbortSignal
-from kernel.tools import Tool, Toolbox, ToolDefinitionError, tool
+from kernel.tools import RunContext, Tool, Toolbox, ToolDefinitionError, tool
 
 
 class TestDefining:
@@ -68,6 +68,22 @@ class TestDefining:
             return url
 
         assert (list(fetch.schema["properties"]), fetch.takes_signal) == (["url"], True)
+
+    def test_the_run_is_not_in_the_schema(self) -> None:
+        @tool
+        async def mine(what: str, run: RunContext) -> str:
+            return what
+
+        assert (list(mine.schema["properties"]), mine.takes_run) == (["what"], True)
+
+    @pytest.mark.parametrize("hint", [str, int])
+    def test_a_parameter_that_is_only_called_run_belongs_to_the_model(self, hint: type) -> None:
+        def execute(run: Any) -> str:
+            return str(run)
+
+        execute.__annotations__["run"] = hint
+        made = tool(execute)
+        assert (list(made.schema["properties"]), made.takes_run) == (["run"], False)
 
     def test_a_parameter_that_is_only_called_signal_belongs_to_the_model(self) -> None:
         @tool

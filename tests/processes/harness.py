@@ -59,6 +59,7 @@ def environment(directory: Path, provider_url: str, **changes: str) -> dict[str,
         "STUDIO_MODEL": MODEL,
         "STUDIO_TITLE_MODEL": "off",
         "STUDIO_TOOLS": TOOLS,
+        "STUDIO_MAX_REPEATED_CALLS": "0",  # the scripted provider knows no other way to go on
         "OPENAI_API_BASE": provider_url,
         "OPENAI_API_KEY": API_KEY,
         "PYTHONASYNCIODEBUG": "",
