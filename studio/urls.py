@@ -9,7 +9,7 @@ from studio.export import export_session
 from studio.health import healthz, readyz
 from studio.login_link import login_by_link
 from studio.login_throttle import ThrottledLoginForm
-from studio.views import studio_page
+from studio.views import runs_page, studio_page
 
 urlpatterns = [
     path("", studio_page, name="studio"),
@@ -19,6 +19,7 @@ urlpatterns = [
         export_session,
         name="export_session",
     ),
+    path("runs/", runs_page, name="runs"),
     path(
         "accounts/login/",
         auth_views.LoginView.as_view(

@@ -1,6 +1,8 @@
-"""The studio's page. It promises the frame of the page and who is asking; everything said comes over the socket."""
+"""The studio's pages. They promise the frame of a page and who is asking; everything said comes over the socket."""
 
-from django.contrib.auth.decorators import login_required
+from typing import Any
+
+from django.contrib.auth.decorators import login_required, permission_required
 from django.contrib.staticfiles import finders
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -19,12 +21,23 @@ LIBRARIES = (
 @login_required
 def studio_page(request: HttpRequest, session_key: str | None = None) -> HttpResponse:
     """The page, with the session `session_key` open, or a new one. Whether that session exists, the socket tells."""
-    page = {
-        "sessionKey": session_key,
-        "userKey": f"{request.user.pk}:{request.user.get_username()}",  # whose the browser's memory is
-        "userName": request.user.get_username(),
-        "language": get_language(),
-        "libraries": all(finders.find(path) for path in LIBRARIES),
+    libraries = all(finders.find(path) for path in LIBRARIES)
+    page = {**_page(request), "sessionKey": session_key, "language": get_language(), "libraries": libraries}
+    return render(request, "studio/page.html", {"page": page})
+
+
+@never_cache
+@login_required
+@permission_required("kernel.panic", raise_exception=True)
+def runs_page(request: HttpRequest) -> HttpResponse:
+    """The page of what runs everywhere; which runs, the socket tells."""
+    return render(request, "studio/runs.html", {"page": _page(request)})
+
+
+def _page(request: HttpRequest) -> dict[str, Any]:
+    name = request.user.get_username()
+    return {
+        "userKey": f"{request.user.pk}:{name}",  # whose the browser's memory is
+        "userName": name,
         "urls": {"home": reverse("studio"), "login": reverse("login"), "session": reverse("session", args=["KEY"])},
     }
-    return render(request, "studio/page.html", {"page": page})

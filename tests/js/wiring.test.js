@@ -5,12 +5,13 @@ import { test } from "node:test";
 import { found, read, scripts, templates } from "./files.js";
 
 const texts = (files) => files.map(({ text }) => text);
+const PAGES = ["page", "runs-page"];
 const markup = templates().filter(({ path }) => path.startsWith("studio/"));
 
 test("the import map names every module", () => {
   const map = read("templates/studio/partials/import_map.html");
   const mapped = found([map], /"#studio\/([\w/-]+)"/g).sort();
-  const modules = scripts().map(({ path }) => path.replace(".js", "")).filter((name) => name !== "page");
+  const modules = scripts().map(({ path }) => path.replace(".js", "")).filter((name) => !PAGES.includes(name));
   assert.deepEqual(mapped, modules.sort());
   for (const name of mapped) assert.ok(map.includes(`'studio/js/${name}.js'`), name);
 });
@@ -22,7 +23,7 @@ test("every import is in the import map", () => {
 
 test("every template that a script clones is in the page", () => {
   const ids = found(texts(markup), /<template id="([\w-]+)"/g);
-  const named = found(texts(scripts()), /(?:clone\(|ending\.subtle \? |: )"((?:part|ending|message|code|markdown|session|queue|hold|warning)-[\w-]+)"/g);
+  const named = found(texts(scripts()), /(?:clone\(|ending\.subtle \? |: )"((?:part|ending|message|code|markdown|session|queue|hold|warning|run|panic)-[\w-]+)"/g);
   assert.ok(named.length > 8);
   for (const id of named) if (!id.endsWith("-")) assert.ok(ids.includes(id), id);
 });

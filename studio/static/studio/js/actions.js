@@ -4,15 +4,17 @@
  */
 import { PAGE_SIZE } from "#studio/conversation";
 import { newId } from "#studio/ids";
+import { Orders } from "#studio/orders";
 
 const TEXT_BYTES = 64 * 1024; // the contract's limit, until the server has told its own
 const MOST_BYTES = 3; // of UTF-8 for each of JavaScript's characters
 
-export class Actions {
+export class Actions extends Orders {
   #store;
   #connection;
 
   constructor(store, connection) {
+    super(store, connection);
     this.#store = store;
     this.#connection = connection;
   }
@@ -67,16 +69,6 @@ export class Actions {
     this.#connection.request({ type: "studio_chat_stop_session", sessionKey, ...only }, { keep: true });
   }
 
-  /** @param {{reason?: string, hold?: boolean}} how */
-  panic(how) {
-    this.#store.dispatch({ type: "page_panic_asked" });
-    this.#connection.request({ type: "studio_chat_panic", ...how });
-  }
-
-  release(holdId) {
-    this.#connection.request({ type: "studio_chat_release", holdId });
-  }
-
   sendNow(sessionKey, queueId) {
     this.#askQueue({ type: "studio_chat_send_now", sessionKey, queueId, clientMessageId: newId() });
   }
@@ -125,14 +117,6 @@ export class Actions {
 
   closeWarning(warning) {
     this.#store.dispatch({ type: "page_warning_closed", warning });
-  }
-
-  closePanic() {
-    this.#store.dispatch({ type: "page_panic_closed" });
-  }
-
-  reconnect() {
-    this.#connection.connect();
   }
 
   /** All of them say what the queue shall be, not how it changes: asked twice, it is the same. */

@@ -31,13 +31,13 @@ export function setText(element, text) {
  */
 export function reconcile(parent, items, { key, create, update }) {
   const existing = new Map([...parent.children].map((element) => [element.dataset.key, element]));
+  const wanted = new Set(items.map((item) => String(key(item))));
+  for (const [id, element] of existing) if (!wanted.has(id)) element.remove(); // first: then nobody has to move for it
   items.forEach((item, index) => {
     const id = String(key(item));
     const element = existing.get(id) ?? create(item);
-    existing.delete(id);
     element.dataset.key = id;
     if (parent.children[index] !== element) parent.insertBefore(element, parent.children[index] ?? null);
     update(element, item);
   });
-  for (const element of existing.values()) element.remove();
 }

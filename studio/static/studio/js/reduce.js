@@ -5,6 +5,7 @@
  * (`page_*`). An unknown frame changes nothing, so that a newer server does not break an older page.
  */
 import { applyOlderPage, applyRunEvent, applySnapshot, emptyConversation, markStale } from "#studio/conversation";
+import { initialWatch, WATCHING } from "#studio/watching";
 import { queueAnswered, queueAsked, rescued, restored, sendAnswered, sendAsked, withQueue } from "#studio/waiting";
 
 export const NEW = "new"; // the name of what was written into a session that has no message yet
@@ -30,7 +31,7 @@ export function initialState({ sessionKey = null, seen = {}, drafts = {}, usualM
     conversations: sessionKey ? { [sessionKey]: conversation } : {},
     holds: [],
     closedWarnings: [],
-    panic: { asked: false, reply: null },
+    ...initialWatch(),
     announcement: null,
   };
 }
@@ -56,6 +57,7 @@ export function unsentDrafts(state) {
 }
 
 const HANDLERS = {
+  ...WATCHING,
   page_connection: (state, { status, code = null, retryInMs = null }) => reconnected(state, { status, code, retryInMs }),
   page_open: (state, { sessionKey, fresh = false }) => openOne(state, sessionKey, fresh),
   page_subscribing: (state, { sessionKey }) => change(state, sessionKey, () => ({ stale: false, subscribing: true })),
@@ -68,8 +70,6 @@ const HANDLERS = {
   page_queue_asked: (state, { request }) => change(state, request.sessionKey, (one) => queueAsked(one, request)),
   page_rescued: (state, saved) => change(state, saved.sessionKey, (one) => rescued(one, saved)),
   page_stop_asked: stopAsked,
-  page_panic_asked: (state) => ({ ...state, panic: { asked: true, reply: null } }),
-  page_panic_closed: (state) => ({ ...state, panic: { asked: false, reply: null } }),
 
   studio_chat_options_ok: (state, { ok, models, roles, permissions, limits, features = [] }) =>
     ok ? { ...state, options: { models, roles, permissions, limits, features } } : state,
@@ -77,7 +77,6 @@ const HANDLERS = {
   studio_chat_subscribe_ok: subscribed,
   studio_chat_send_ok: (state, reply) => change(state, reply.request.sessionKey, (one) => sendAnswered(one, reply)),
   studio_chat_stop_session_ok: stopAnswered,
-  studio_chat_panic_ok: (state, reply) => ({ ...state, panic: { asked: false, reply } }),
   studio_chat_release_ok: noteFailure,
   studio_chat_send_now_ok: queueReply,
   studio_chat_queue_edit_ok: queueReply,

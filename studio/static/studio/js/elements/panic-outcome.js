@@ -2,6 +2,7 @@
  * `<studio-panic-outcome>`: what a panic did, in the server's own counts; it stays until it is closed or the session left.
  */
 import { setText } from "#studio/dom";
+import { scopeWords } from "#studio/elements/panic";
 import { StudioElement } from "#studio/elements/studio-element";
 import { number } from "#studio/format";
 import { describeNotice } from "#studio/notice";
@@ -22,25 +23,41 @@ class StudioPanicOutcome extends StudioElement {
 }
 
 function outcomeWords({ asked, reply }) {
-  if (asked) return gettext("Stopping everything…");
+  if (asked) return gettext("Panic is under way…");
   if (reply === null) return "";
-  if (!reply.ok) return `${gettext("Panic was not carried out.")} ${describeNotice(reply).text}`;
-  if (isCalm(reply)) return gettext("Panic: nothing was running.");
-  return fill(gettext("Panic: %(counts)s."), { counts: countWords(reply).join(", ") });
+  if (!reply.ok) return refusedWords(reply);
+  const name = panicName(reply.request?.scope ?? {});
+  if (isCalm(reply)) return fill(gettext("%(panic)s: nothing was running."), { panic: name });
+  return `${name}: ${countWords(reply).join(", ")}.`;
 }
 
-/** Nothing ran, so nothing was stopped and nothing is left. */
+/** With the database down, what the server itself runs is struck all the same. */
+function refusedWords(reply) {
+  if (reply.code === "internal") {
+    return gettext("Panic could not be recorded. What this server runs was told to end; press Panic again to make sure.");
+  }
+  const { text, detail } = describeNotice(reply);
+  return [gettext("Panic was not carried out."), text, detail].filter(Boolean).join(" ");
+}
+
+function panicName(scope) {
+  if (!scope.user && !scope.model) return gettext("Panic");
+  return fill(gettext("Panic (%(scope)s)"), { scope: scopeWords(scope) });
+}
+
+/** Nothing ran and nothing is held, so nothing was done and nothing is left. */
 function isCalm(reply) {
-  return Boolean(reply?.ok) && reply.abortedCount + reply.unconfirmedCount + reply.activeCount === 0;
+  return Boolean(reply?.ok) && !reply.hold && reply.abortedCount + reply.unconfirmedCount + reply.activeCount === 0;
 }
 
 /** An order that is not confirmed is still counted among the running; what is not zero is said. */
-function countWords({ abortedCount, unconfirmedCount, activeCount }) {
+function countWords({ abortedCount, unconfirmedCount, activeCount, heldCount, hold }) {
   const say = (words, count) => fill(words, { n: number(count) });
   const stopped = say(ngettext("%(n)s run was stopped", "%(n)s runs were stopped", abortedCount), abortedCount);
   const unconfirmed = unconfirmedCount > 0 && say(gettext("%(n)s not confirmed yet"), unconfirmedCount);
   const left = activeCount > 0 ? say(gettext("%(n)s still running"), activeCount) : gettext("nothing is running now");
-  return [stopped, unconfirmed, left].filter(Boolean);
+  const held = hold && say(ngettext("%(n)s queued message is held", "%(n)s queued messages are held", heldCount), heldCount);
+  return [stopped, unconfirmed, left, held].filter(Boolean);
 }
 
 customElements.define("studio-panic-outcome", StudioPanicOutcome);

@@ -1,0 +1,44 @@
+/**
+ * `<studio-runs-totals>`: how much runs everywhere, in one line, and what went wrong with an order.
+ */
+import { setText } from "#studio/dom";
+import { StudioElement } from "#studio/elements/studio-element";
+import { cost, number } from "#studio/format";
+import { describeNotice } from "#studio/notice";
+import { fill, gettext, ngettext } from "#studio/text";
+import { totalsOf } from "#studio/watching";
+
+class StudioRunsTotals extends StudioElement {
+  listen() {
+    this.find("notice-close").addEventListener("click", () => this.actions.closeNotice());
+  }
+
+  render({ live, notice }) {
+    if (!this.changed(live?.groups, live?.executions.length, notice)) return;
+    if (live !== null) this.#write(totalsOf(live), live.executions.length);
+    this.find("notice").hidden = notice === null;
+    if (notice !== null) setText(this.find("notice-text"), noticeWords(describeNotice(notice)));
+  }
+
+  #write(totals, shown) {
+    setText(this.find("words"), totalWords(totals).join(" · "));
+    const cut = totals.runs > shown ? fill(gettext("The newest %(n)s are listed."), { n: number(shown) }) : "";
+    setText(this.find("cut"), cut);
+    document.title = `${totals.runs > 0 ? `● ${totals.runs} · ` : ""}${gettext("Runs")} · Studio`;
+  }
+}
+
+function totalWords({ runs, people, waiting, inputTokens, outputTokens, costUsd }) {
+  const say = (words, n) => fill(words, { n: number(n) });
+  return [
+    say(ngettext("%(n)s run", "%(n)s runs", runs), runs),
+    say(ngettext("%(n)s person", "%(n)s people", people), people),
+    fill(gettext("%(input)s tokens in, %(output)s out"), { input: number(inputTokens), output: number(outputTokens) }),
+    ...(costUsd === null ? [] : [cost(costUsd)]),
+    say(ngettext("%(n)s message queued", "%(n)s messages queued", waiting), waiting),
+  ];
+}
+
+const noticeWords = ({ text, detail }) => [text, detail].filter(Boolean).join(" ");
+
+customElements.define("studio-runs-totals", StudioRunsTotals);
