@@ -82,7 +82,11 @@ class Repeated:
 
 
 def admit(outgoing: Outgoing, owner: Owner, when_busy: str) -> Started | Queued | Repeated:
-    """Start, queue or refuse `outgoing`. `when_busy` is `queue`, `interrupt` or `reject`. Raises `ChatError`."""
+    """Start, queue or refuse `outgoing`. `when_busy` is `queue`, `interrupt` or `reject`. Raises `ChatError`.
+
+    A session whose next message is promised is busy: nothing slips in between an interrupted turn and what it was
+    interrupted for.
+    """
     with transaction.atomic():
         session, created = _session_for(outgoing)
         check_limits(outgoing.text, outgoing.context)
@@ -90,7 +94,7 @@ def admit(outgoing: Outgoing, owner: Owner, when_busy: str) -> Started | Queued 
             return repeated
         role = _role(outgoing.role_id)
         busy = live_turn(session)
-        if busy is None:
+        if busy is None and not is_promised(session):
             return replace(start_turn(session, outgoing, owner, role), created_session=created)
         if when_busy == "reject":
             raise Conflict
@@ -98,7 +102,7 @@ def admit(outgoing: Outgoing, owner: Owner, when_busy: str) -> Started | Queued 
             check_holds(session.user_id, model_of(session, outgoing.model, role, owner))
         item = _enqueue(session, outgoing, role, first=when_busy == "interrupt")
         interrupts = None
-        if when_busy == "interrupt":
+        if when_busy == "interrupt" and busy is not None:
             interrupts = order_interrupt(busy, outgoing.user_name)
         return Queued(session=session, item=item, queue=queue_of(session), interrupts=interrupts)
 
@@ -116,6 +120,11 @@ def live_turn(session: ChatSession) -> ExecutionRecord | None:
     return ExecutionRecord.objects.live().turns().of_session(session.key).first()
 
 
+def is_promised(session: ChatSession) -> bool:
+    """Whether Send now has settled what is sent next in the session."""
+    return session.queue.filter(promoted=True).exists()
+
+
 def queue_of(session: ChatSession) -> list[QueuedMessage]:
     return list(session.queue.in_order())
 
@@ -125,10 +134,9 @@ def state_of(session: ChatSession) -> tuple[int, bool]:
     return session.queue.count(), live_turn(session) is not None
 
 
-def is_idle_and_clean(session: ChatSession) -> bool:
-    """Whether nothing runs in the session and its last answer ended cleanly."""
-    last = session.messages.filter(role=MessageRole.ASSISTANT).order_by("-id").first()
-    return last is not None and last.status == MessageStatus.COMPLETED and live_turn(session) is None
+def ended_cleanly(session: ChatSession) -> bool:
+    """Whether the last answer is complete: only then does the queue flow by itself."""
+    return _last_status(session) == MessageStatus.COMPLETED
 
 
 def order_interrupt(turn: ExecutionRecord, user_name: str) -> str:
@@ -258,8 +266,12 @@ def _role(role_id: str | None) -> AgentRole | None:
 
 def _was_cut_off(session: ChatSession) -> bool:
     """Whether the last answer was aborted, or is still being so: what a claim to have interrupted it must find."""
-    last = session.messages.filter(role=MessageRole.ASSISTANT).order_by("-id").first()
-    return last is not None and last.status in (MessageStatus.ABORTED, MessageStatus.STREAMING)
+    return _last_status(session) in (MessageStatus.ABORTED, MessageStatus.STREAMING)
+
+
+def _last_status(session: ChatSession) -> str | None:
+    answers = session.messages.filter(role=MessageRole.ASSISTANT).order_by("-id")
+    return answers.values_list("status", flat=True).first()
 
 
 def _enqueue(session: ChatSession, outgoing: Outgoing, role: AgentRole | None, *, first: bool) -> QueuedMessage:
@@ -276,6 +288,8 @@ def _enqueue(session: ChatSession, outgoing: Outgoing, role: AgentRole | None, *
         agent_role=role,
         model=outgoing.model,
         context=outgoing.context,
-        interrupted=outgoing.interrupted or first,
+        interrupted=outgoing.interrupted,
         promoted=first,
+        promoted_by=outgoing.client_message_id if first else "",
+        interrupting=first,
     )

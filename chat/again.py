@@ -14,6 +14,7 @@ from chat.admission import (
     admit_execution,
     check_limits,
     insert_answer,
+    is_promised,
     live_turn,
     own_session,
     queue_of,
@@ -62,7 +63,7 @@ def _last(session_key: str, user_id: int, message_id: str, role: MessageRole) ->
     message = session.messages.filter(pk=int(message_id), role=role).first()
     if message is None:
         raise NotFound("There is no such message in this session.")
-    if live_turn(session) is not None:
+    if live_turn(session) is not None or is_promised(session):
         raise Conflict
     if session.messages.filter(role=role, pk__gt=message.pk).exists():
         raise Invalid("Only the last message of its kind can be answered or sent again.")

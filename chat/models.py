@@ -103,8 +103,9 @@ class ChatMessage(models.Model):
     )
     context = models.JSONField(null=True, blank=True)
     interrupted_previous = models.BooleanField(default=False)
-    # The queue item that this message was, so that a repeated Send now finds what became of it.
+    # The queue item that this message was, and whether a turn was ended for it: a repeated Send now answers from them.
     queued_as = models.BigIntegerField(null=True, blank=True)
+    interrupting = models.BooleanField(default=False)
     continues = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="continued_by")
     replaces = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="replaced_by")
     created_at = models.DateTimeField(db_default=Now())
@@ -119,6 +120,11 @@ class ChatMessage(models.Model):
                 condition=~models.Q(client_message_id=""),
                 name="a_message_is_sent_once",
             ),
+            models.UniqueConstraint(
+                fields=["queued_as"],
+                condition=models.Q(queued_as__isnull=False),
+                name="a_queued_message_is_sent_once",
+            ),
         ]
         indexes = [models.Index(fields=["session", "-id"], name="messages_of_session")]
 
@@ -129,6 +135,10 @@ class ChatMessage(models.Model):
 class QueuedQuerySet(models.QuerySet["QueuedMessage"]):
     def in_order(self) -> Self:
         return self.order_by("position", "id")
+
+    def next_up(self) -> "QueuedMessage | None":
+        """What is sent next: what Send now has promised, wherever it was moved since; else the head."""
+        return self.order_by("-promoted", "position", "id").first()
 
 
 class QueuedMessage(models.Model):
@@ -144,9 +154,12 @@ class QueuedMessage(models.Model):
     agent_role = models.ForeignKey(AgentRole, null=True, blank=True, on_delete=models.SET_NULL)
     model = models.CharField(max_length=255, blank=True)
     context = models.JSONField(null=True, blank=True)
-    interrupted = models.BooleanField(default=False)
-    # Send now: to be sent when the turn that it interrupts has ended. A stop or a panic takes the promise back.
+    interrupted = models.BooleanField(default=False)  # as the client claims
+    # Send now: to be sent when the turn that it interrupts has ended. A stop or a panic takes the promise back, and so
+    # does a hold that it meets; `promoted_by`, the command's clientMessageId, and `interrupting` outlive that.
     promoted = models.BooleanField(default=False)
+    promoted_by = models.CharField(max_length=128, blank=True)
+    interrupting = models.BooleanField(default=False)
     editing_until = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(db_default=Now())
 

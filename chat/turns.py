@@ -72,15 +72,24 @@ class Turns:
             case Queued():
                 news.tell_queue(admitted.session, admitted.queue, running=True)
                 self._interrupt(admitted.interrupts, outgoing.user_name)
+                # The turn may have ended in the same instant, too early to see what was queued behind it.
+                self._worker.spawn(self.resume(admitted.session), name=f"resume:{admitted.session.key}")
             case Repeated():
                 pass
 
     async def send_now(
-        self, session_key: str, user_id: int, user_name: str, queue_id: str, on_admitted: OnAdmitted
+        self,
+        session_key: str,
+        user_id: int,
+        user_name: str,
+        queue_id: str,
+        on_admitted: OnAdmitted,
+        client_message_id: str = "",
     ) -> None:
         """Send this queue item next, interrupting the running turn. Raises `ChatError`."""
         owner = await self._owner(session_key, user_id)
-        sent = await self._admit(owner, queue.send_now, session_key, user_id, user_name, queue_id, owner)
+        command = (session_key, user_id, user_name, queue_id, owner, client_message_id)
+        sent = await self._admit(owner, queue.send_now, *command)
         if sent.started is not None:
             self._begin(sent.started, lambda _: on_admitted(sent))
             return
@@ -137,9 +146,10 @@ class Turns:
             self.spawn_next(session, promoted_only=True)
 
     async def resume(self, session: ChatSession) -> None:
-        """An item is no longer being edited: if it held the queue up after a clean end, the queue flows on."""
-        if await lanes.reads.run(admission.is_idle_and_clean, session):
-            self.spawn_next(session, promoted_only=False)
+        """Let the queue flow on, if it stands still: an item that held it up by being edited does so no more."""
+        waiting, running = await lanes.reads.run(admission.state_of, session)
+        if waiting and not running:
+            self.spawn_next(session)
 
     # Admission
 
@@ -226,15 +236,15 @@ class Turns:
             self._after(end)
 
     def _after(self, end: End) -> None:
-        """After a clean end the queue flows or, if it is empty, the title is written; else only what is promised."""
+        """The queue goes on or, if it is empty, the title is written."""
         clean = end.record.status == Status.COMPLETED
         if end.queue_length:
-            self.spawn_next(end.session, promoted_only=not clean)
+            self.spawn_next(end.session)
         elif clean and end.first_turn and wants_title(end.record.model):
             self._worker.spawn(self._title(end), name=f"title:{end.session.key}")
 
-    def spawn_next(self, session: ChatSession, *, promoted_only: bool) -> None:
-        """Take the head of the queue, in a task of its own; `promoted_only`: if Send now promised it."""
+    def spawn_next(self, session: ChatSession, *, promoted_only: bool = False) -> None:
+        """Send what is next in the queue, in a task of its own; `promoted_only`: if Send now promised it."""
         self._worker.spawn(self._next(session, promoted_only=promoted_only), name=f"next:{session.key}")
 
     async def _next(self, session: ChatSession, *, promoted_only: bool) -> None:

@@ -4,7 +4,7 @@ import functools
 
 from chat import again
 from chat.admission import Outgoing, Owner, Queued, Repeated, Started
-from chat.models import QueuedMessage
+from chat.models import ChatMessage, QueuedMessage
 from chat.people import Person
 from chat.queue import SentNow
 from kernel.control import CONFIRM_S
@@ -37,20 +37,15 @@ def _on_sent(visit: Visit, command: Send, admitted: Started | Queued | Repeated)
             assert admitted.user_message is not None  # a send always has one
             ids = {"messageId": str(admitted.user_message.pk), "executionId": str(admitted.record.pk)}
             visit.reply(command, {**key, "queued": False, **ids})
-        case Queued(interrupts=None):
-            visit.reply(command, {**key, "queued": True, "queueId": str(admitted.item.pk)})
-        case Queued():
-            later(visit, command, _interrupted(visit, command, admitted.item, key))
-        case Repeated(message=None, item=QueuedMessage(promoted=True) as item):
+        case Queued(item=QueuedMessage(promoted=True) as item) | Repeated(item=QueuedMessage(promoted=True) as item):
             later(visit, command, _interrupted(visit, command, item, key))
-        case Repeated(message=None):
-            assert admitted.item is not None  # one of the two was found
-            visit.reply(command, {**key, "queued": True, "queueId": str(admitted.item.pk)})
+        case Queued(item=QueuedMessage() as item) | Repeated(item=QueuedMessage() as item):
+            visit.reply(command, {**key, "queued": True, "queueId": str(item.pk)})
         case Repeated():
-            assert admitted.message is not None  # the case above
             message = admitted.message
-            told: Fields = {"messageId": str(message.pk), "executionId": str(message.execution_id)}
-            if message.queued_as is not None and message.interrupted_previous:
+            assert message is not None  # it is either queued or sent
+            told: Fields = {"messageId": str(message.pk), **_execution_of(message)}
+            if message.interrupting:
                 told["interrupted"] = True
             visit.reply(command, {**key, "queued": False, **told})
 
@@ -69,21 +64,28 @@ async def _interrupted(visit: Visit, command: Send | SendNow, item: QueuedMessag
 async def send_now(visit: Visit, command: SendNow) -> None:
     person = visit.person
     await visit.turns.send_now(
-        command.sessionKey, person.id, person.name, command.queueId, functools.partial(_on_sent_now, visit, command)
+        command.sessionKey,
+        person.id,
+        person.name,
+        command.queueId,
+        functools.partial(_on_sent_now, visit, command),
+        command.clientMessageId or "",
     )
 
 
 def _on_sent_now(visit: Visit, command: SendNow, sent: SentNow) -> None:
     key: Fields = {"sessionKey": command.sessionKey}
-    if sent.started is not None:
-        visit.reply(command, {**key, "interrupted": False, "executionId": str(sent.started.record.pk)})
-    elif sent.sent is not None:
-        message = sent.sent
-        told = {"interrupted": message.interrupted_previous, "executionId": str(message.execution_id)}
-        visit.reply(command, {**key, **told})
-    else:
-        assert sent.item is not None  # busy: the item waits for the end that it caused
+    if sent.item is not None:  # busy: it waits for the end that it caused
         later(visit, command, _interrupted(visit, command, sent.item, key))
+        return
+    message = sent.started.user_message if sent.started else sent.sent
+    assert message is not None  # it was sent, now or before
+    visit.reply(command, {**key, "interrupted": sent.interrupted, **_execution_of(message)})
+
+
+def _execution_of(message: ChatMessage) -> Fields:
+    """The execution that answers the message, while the ledger keeps it."""
+    return {"executionId": str(message.execution_id)} if message.execution_id else {}
 
 
 async def answer_again(visit: Visit, command: Continue | Regenerate | Resend) -> None:

@@ -9,6 +9,7 @@ from chat.errors import ChatError, Conflict, Forbidden
 from chat.live import Live, LiveTurn, session_topic
 from chat.models import AgentRole, ChatSession, QueuedMessage
 from chat.people import Person
+from chat.queue import Changed
 from chat.sessions import Snapshot
 from kernel import conf, control, lanes
 from kernel.abort import AbortReason
@@ -84,11 +85,11 @@ def _agree(visit: Visit, snapshot: Snapshot, turn: LiveTurn | None) -> bool:
 
 
 async def change_queue(visit: Visit, command: QueueEdit | QueueRemove | QueueMove | QueueHold) -> None:
-    session, rows = await lanes.control.run(_queue_change, command, visit.person.id)
-    visit.reply(command, {"sessionKey": command.sessionKey, "queue": objects.queue(rows)})
-    _, running = await lanes.reads.run(state_of, session)
-    news.tell_queue(session, rows, running=running)
-    await _mind_editing(visit, command, session)
+    changed = await lanes.control.run(_queue_change, command, visit.person.id)
+    visit.reply(command, {"sessionKey": command.sessionKey, "queue": objects.queue(changed.queue)})
+    # Without an await since it was changed: of two changes the later is told last.
+    news.tell_queue(changed.session, changed.queue, running=changed.running)
+    await _mind_editing(visit, command, changed.session)
 
 
 async def _mind_editing(
@@ -102,34 +103,31 @@ async def _mind_editing(
     if held is not None:
         held.cancel()
     if isinstance(command, QueueHold) and command.editing:
-        later = _let_go_later(visit, command, session)
+        later = _let_go_later(visit, command)
         visit.editing[item] = visit.worker.spawn(later, f"editing:{command.queueId}")
     elif held is not None:
         await visit.turns.resume(session)
 
 
-async def _let_go_later(visit: Visit, command: QueueHold, session: ChatSession) -> None:
+async def _let_go_later(visit: Visit, command: QueueHold) -> None:
     """Let the item go when its time is over or its socket has gone; a renewed hold has a task of its own."""
     await asyncio.wait({visit.gone}, timeout=QueuedMessage.EDITING.total_seconds())
     visit.editing.pop((command.sessionKey, command.queueId), None)
     try:
-        await _let_go(visit, command, session)
+        await _let_go(visit, command)
     except ChatError:
         return  # the item has been sent or removed meanwhile
 
 
-async def _let_go(visit: Visit, command: QueueHold, session: ChatSession) -> None:
+async def _let_go(visit: Visit, command: QueueHold) -> None:
     """Let the item go as its owner would have."""
     let_go = functools.partial(queue.set_editing, command.sessionKey, visit.person.id, command.queueId, editing=False)
-    session, rows = await lanes.control.run(let_go)
-    _, running = await lanes.reads.run(state_of, session)
-    news.tell_queue(session, rows, running=running)
-    await visit.turns.resume(session)
+    changed = await lanes.control.run(let_go)
+    news.tell_queue(changed.session, changed.queue, running=changed.running)
+    await visit.turns.resume(changed.session)
 
 
-def _queue_change(
-    command: QueueEdit | QueueRemove | QueueMove | QueueHold, user_id: int
-) -> tuple[ChatSession, list[QueuedMessage]]:
+def _queue_change(command: QueueEdit | QueueRemove | QueueMove | QueueHold, user_id: int) -> Changed:
     item = (command.sessionKey, user_id, command.queueId)
     match command:
         case QueueEdit():

@@ -205,7 +205,7 @@ def test_interrupt_goes_to_the_head_and_orders_the_running_turn_to_end() -> None
     assert queued.interrupts == str(started.record.pk)
     assert [item.text for item in queued.queue] == ["now", "waits"]
     assert queued.item.promoted
-    assert queued.item.interrupted
+    assert queued.item.interrupting
     order = ExecutionRecord.objects.get(pk=started.record.pk)
     assert (order.intent, order.requested_by, order.status) == ("user_interrupt", "ann", "running")
 

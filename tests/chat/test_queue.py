@@ -12,10 +12,13 @@ from chat.errors import Held, Invalid, NotFound, Stale
 from chat.models import ChatMessage, QueuedMessage
 from chat.queue import SentNow
 from kernel.models import ExecutionRecord, Hold
+from kernel.runner import Outcome, Status
 from tests.chat.rows import enqueue, make_user, owner, settle, start, texts
 from tests.kernel.rows import aborted
 
 pytestmark = pytest.mark.django_db
+
+FAILED = Outcome(status=Status.ERROR, error="no")
 
 
 def send_now(item: QueuedMessage, *, user: str = "ann") -> SentNow:
@@ -67,9 +70,33 @@ def test_after_an_interruption_only_what_interrupted_is_taken() -> None:
     started = start()
     item = enqueue("waits")
     settle(started, aborted("user_interrupt"))
-    assert take(started, promoted_only=True) is None
+    assert take(started) is None
     QueuedMessage.objects.filter(pk=item.pk).update(promoted=True)
-    assert take(started, promoted_only=True) is not None
+    assert take(started) is not None
+
+
+def test_who_only_keeps_promises_sends_nothing_else_even_after_a_clean_end() -> None:
+    started = start()
+    enqueue("waits")
+    settle(started)
+    assert take(started, promoted_only=True) is None
+
+
+@pytest.mark.parametrize("outcome", [aborted(), aborted("timeout"), aborted("disconnect"), FAILED], ids=str)
+def test_who_comes_late_for_a_clean_end_takes_nothing_after_another_one(outcome: Outcome) -> None:
+    started = start()
+    enqueue("waits")
+    settle(started)  # and before anyone takes the head:
+    settle(start("a new message"), outcome)
+    assert take(started) is None
+
+
+def test_after_the_clean_end_of_a_new_message_the_kept_queue_flows_again() -> None:
+    started = start()
+    enqueue("waits")
+    settle(started, aborted())
+    settle(start("a new message"))
+    assert take(started).user_message.text == "waits"
 
 
 def test_a_hold_keeps_the_queue_as_it_is() -> None:
@@ -119,7 +146,7 @@ def test_send_now_while_busy_makes_it_the_head_and_orders_the_end_of_the_turn() 
     assert [each.text for each in sent.queue] == ["now", "first", "second"]
     assert orders() == ["user_interrupt"]
     settle(started, aborted("user_interrupt"))
-    taken = take(started, promoted_only=True)
+    taken = take(started)
     assert (taken.user_message.text, taken.user_message.interrupted_previous) == ("now", True)
     assert texts(started.session) == ["first", "second"]
 
@@ -158,7 +185,7 @@ def test_send_now_ends_the_editing() -> None:
     queue.set_editing("s", make_user().pk, str(item.pk), True)
     send_now(item)
     settle(started, aborted("user_interrupt"))
-    assert take(started, promoted_only=True) is not None
+    assert take(started) is not None
 
 
 def test_send_now_under_a_hold_interrupts_nothing() -> None:
@@ -188,7 +215,7 @@ def test_a_stop_after_send_now_takes_the_promise_back() -> None:
     send_now(item)
     queue.withdraw_promises(queue.queued(session_key="s"))
     settle(started, aborted("session_stop"))
-    assert take(started, promoted_only=True) is None
+    assert take(started) is None
     assert texts(started.session) == ["now"]
 
 
@@ -223,8 +250,8 @@ def test_an_item_is_edited_in_its_place_and_that_ends_the_editing() -> None:
     item = enqueue("first")
     enqueue("second")
     queue.set_editing("s", make_user().pk, str(item.pk), True)
-    session, rows = queue.edit("s", make_user().pk, str(item.pk), "better")
-    assert [row.text for row in rows] == texts(session) == ["better", "second"]
+    changed = queue.edit("s", make_user().pk, str(item.pk), "better")
+    assert [row.text for row in changed.queue] == texts(changed.session) == ["better", "second"]
     item.refresh_from_db()
     assert item.editing_until is None
 
@@ -242,8 +269,7 @@ def test_an_item_is_removed() -> None:
     start()
     item = enqueue("first")
     enqueue("second")
-    _, rows = queue.remove("s", make_user().pk, str(item.pk))
-    assert [row.text for row in rows] == ["second"]
+    assert [row.text for row in queue.remove("s", make_user().pk, str(item.pk)).queue] == ["second"]
 
 
 @pytest.mark.parametrize(
@@ -252,10 +278,10 @@ def test_an_item_is_removed() -> None:
 def test_an_item_is_moved_and_the_rest_keeps_its_order(position: int, order: str) -> None:
     start()
     items = {text: enqueue(text) for text in "abcd"}
-    session, rows = queue.move("s", make_user().pk, str(items["c"].pk), position)
-    assert "".join(row.text for row in rows) == "".join(texts(session)) == order
+    changed = queue.move("s", make_user().pk, str(items["c"].pk), position)
+    assert "".join(row.text for row in changed.queue) == "".join(texts(changed.session)) == order
     enqueue("e")
-    assert texts(session)[-1] == "e"
+    assert texts(changed.session)[-1] == "e"
 
 
 def test_an_item_can_be_moved_before_what_send_now_put_first() -> None:
