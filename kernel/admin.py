@@ -21,6 +21,7 @@ from django.utils.translation import gettext_lazy as _
 from kernel import conf, control, orders, words
 from kernel.audit import AuditEntry
 from kernel.control import Counts, Target
+from kernel.mcp import admin as _mcp_servers  # noqa: F401  # importing it registers them
 from kernel.models import ExecutionQuerySet, ExecutionRecord, ExecutionStatus, Hold, Worker
 from kernel.panic_page import SOURCE, panic_page, tell
 from kernel.plots import DAY, Stop, plot_of

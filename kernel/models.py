@@ -21,6 +21,7 @@ from kernel.abort import Abort, AbortReason, TimeoutKind
 from kernel.audit import AuditEntry as AuditEntry  # tables of the ledger with modules of their own
 from kernel.events import Usage
 from kernel.holds import Hold as Hold
+from kernel.mcp.models import McpServer as McpServer
 from kernel.runner import Outcome, Status
 
 logger = logging.getLogger(__name__)
