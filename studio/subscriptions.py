@@ -12,18 +12,18 @@ from kernel.hub import Frame, Hub
 
 # What a running turn is told in.
 PIECES = {"studio_chat_progress", "studio_chat_delta", "studio_chat_tool"}
-# Ends that a subscription remembers; an event that comes after so many later ends is beyond all delay.
+# Ends that a socket remembers of a session; an event that comes after so many later ends is beyond all delay.
 ENDED_MAX = 64
 
 
 class Subscription:
     """One session on one socket. Frames wait until `open()`."""
 
-    def __init__(self, topic: str, put: Callable[[Frame], None]):
+    def __init__(self, topic: str, put: Callable[[Frame], None], ended: deque[str]):
         self.topic = topic
         self._put = put
         self._waiting: list[Frame] | None = []
-        self._ended: deque[str] = deque(maxlen=ENDED_MAX)
+        self._ended = ended
         self._held: dict[str, Any] | None = None
 
     def deliver(self, frame: Frame) -> None:
@@ -66,12 +66,14 @@ class Subscriptions:
         self._hub = hub
         self._put = put
         self._by_key: dict[str, Subscription] = {}
+        # By topic, for as long as the socket: who subscribes again is not told a result twice.
+        self._ended: dict[str, deque[str]] = {}
         self._closed = False
 
     def join(self, session_key: str, topic: str) -> Subscription:
         """Follow the session anew; its frames wait until the subscription is opened."""
         self.leave(session_key)
-        subscription = Subscription(topic, self._put)
+        subscription = Subscription(topic, self._put, self._ended.setdefault(topic, deque(maxlen=ENDED_MAX)))
         if not self._closed:  # a frame may still be served when its socket has gone
             self._by_key[session_key] = subscription
             self._hub.subscribe(topic, subscription.deliver)

@@ -91,6 +91,16 @@ def test_joining_again_begins_anew(socket: Socket) -> None:
     assert socket.hub.listeners("t") == 1
 
 
+def test_a_result_comes_once_to_a_socket_that_subscribes_again(socket: Socket) -> None:
+    socket.subscriptions.join("s", "t").open(None)
+    socket.publish("result", seq=9)
+    socket.subscriptions.leave("s")
+    socket.subscriptions.join("s", "t").open(None)
+    socket.publish("result", seq=None)
+    socket.publish("result", execution_id="another", seq=1)
+    assert socket.kinds == [("result", 9), ("result", 1)]
+
+
 def test_a_session_that_is_left_is_silent(socket: Socket) -> None:
     socket.subscriptions.join("s", "t").open(None)
     assert "s" in socket.subscriptions
