@@ -29,7 +29,7 @@ from tests.waiting import READY_TIMEOUT_S
 @dataclass(kw_only=True, slots=True)
 class Record:
     """One request. `end` is `open`, `finished`, `failed` (an HTTP error was sent), `client_closed`, `client_reset`, or
-    the fault that was ordered: `reset`, `cut`, `eof`, `error`."""
+    the fault that was ordered: `reset`, `cut`, `eof`, `error`, `garbage`."""
 
     id: str
     attempt: int  # 0 for the first request of this id

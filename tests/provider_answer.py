@@ -115,6 +115,9 @@ class Answer:
         if position == script.eof:
             self.writer.write(b"0\r\n\r\n")
             return "eof"
+        if position == script.garbage:
+            self.writer.write(_chunk(b'data: {"choices": [{"delta": <html>\xff\xfe\x00\n\n'))
+            return "garbage"
         if position == script.error:
             self.writer.write(_chunk(b'data: {"error": {"message": "overloaded", "code": 503}}\n\n') + b"0\r\n\r\n")
             return "error"

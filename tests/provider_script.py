@@ -37,6 +37,7 @@ class Script:
     cut: int = NEVER  # at this position close the connection in the middle of the HTTP body
     eof: int = NEVER  # at this position end the HTTP body cleanly: half an answer
     error: int = NEVER  # at this position send an error event and end the body
+    garbage: int = NEVER  # at this position send what is no event, nor text, and close the connection
     status: int = 0  # if set: answer with this HTTP status instead …
     fails: int = 1_000_000  # … to the first so many requests of this id
     after: str = ""  # Retry-After of such an answer

@@ -60,7 +60,7 @@ async def test_a_client_that_leaves_is_booked_in_every_phase(
         assert (await provider.wait_closed(id_)).end in ("client_closed", "client_reset")
 
 
-@pytest.mark.parametrize("fault", ["reset", "cut"])
+@pytest.mark.parametrize("fault", ["reset", "cut", "garbage"])
 async def test_a_broken_answer_breaks_at_its_position(
     fault: str, http: aiohttp.ClientSession, provider: Provider, name: str
 ) -> None:
