@@ -13,8 +13,10 @@ from chat.briefing import Briefing, brief
 from chat.live import LiveTurn
 from kernel import agent, conf, lanes
 from kernel.abort import AbortReason
-from kernel.llm import catalog
+from kernel.llm import catalog, local
 from kernel.llm.lengths import most_output_tokens
+from kernel.mcp.models import McpServer, ServerConfig
+from kernel.mcp.roster import Roster
 from kernel.models import ExecutionRecord, Hold
 from kernel.registry import Execution
 from kernel.tools import Toolbox
@@ -23,12 +25,14 @@ from kernel.tools import Toolbox
 Order = tuple[str, str, str, str]
 
 
-async def answer(started: Started, execution: Execution, turn: LiveTurn) -> str:
+async def answer(started: Started, execution: Execution, turn: LiveTurn, servers: Roster) -> str:
     """Answer the message, telling `turn` of all that happens; return the finish reason."""
     model_name = started.record.model
     model = await catalog.ready_model(model_name)
-    briefing, tools, order = await lanes.reads.run(_prepare, started)
+    briefing, tools, configs, order = await lanes.reads.run(_prepare, started)
     _obey(execution, order)
+    if model_name != local.NAME:  # it takes none
+        tools = await servers.add_to(tools, configs, briefing.tool_names)
     answering = agent.Agent(
         model=model,
         model_name=model_name,
@@ -57,15 +61,14 @@ async def _checkpoint(record: ExecutionRecord, execution: Execution) -> None:
     _obey(execution, await lanes.reads.run(_order_for, record))
 
 
-def _prepare(started: Started) -> tuple[Briefing, Toolbox, Order | None]:
+def _prepare(started: Started) -> tuple[Briefing, Toolbox, list[ServerConfig], Order | None]:
     """All that a turn needs to know before its first request, in one trip. Raises `ToolDefinitionError`."""
     briefing = brief(started)
     tools = toolbox()
-    if briefing.tool_names is not None:
-        tools = tools.only(briefing.tool_names)
-    elif not settings.STUDIO_TOOLS_CHOSEN and not catalog.calls_tools(started.record.model):
+    chosen = briefing.tool_names is not None or settings.STUDIO_TOOLS_CHOSEN
+    if started.record.model == local.NAME or not (chosen or catalog.calls_tools(started.record.model)):
         tools = Toolbox()
-    return briefing, tools, _order_for(started.record)
+    return briefing, tools, McpServer.objects.configs(), _order_for(started.record)
 
 
 def _order_for(record: ExecutionRecord) -> Order | None:

@@ -27,6 +27,7 @@ from kernel import conf, control, lanes, runner
 from kernel.abort import AbortReason
 from kernel.control import LOOK_S
 from kernel.llm import catalog
+from kernel.mcp.roster import roster_of
 from kernel.registry import Execution
 from kernel.runner import Outcome, Status
 from kernel.worker import ThisWorker
@@ -207,7 +208,7 @@ class Turns:
         self._live[execution.id] = turn
         runner.start(
             execution,
-            functools.partial(answer, started, execution, turn),
+            functools.partial(answer, started, execution, turn, roster_of(self._worker)),
             functools.partial(self._settle, execution, turn, worker_id),
             conf.limits(),
             functools.partial(self._announce, execution, turn),

@@ -15,6 +15,7 @@ from chat.answering import toolbox
 from kernel import lanes
 from kernel.hub import Hub, hub
 from kernel.llm import catalog, litellm_model
+from kernel.mcp.roster import roster_of
 from kernel.tools import ToolDefinitionError
 from kernel.worker import ThisWorker, this_worker
 from studio import live_list, logins
@@ -61,6 +62,7 @@ class Lifecycle:
         if hub.listeners(SHUTDOWN_TOPIC):
             hub.publish(SHUTDOWN_TOPIC, {"type": "shutdown"})
             await asyncio.sleep(CLOSE_S)
+        await roster_of(worker).close()
         await worker.close()
 
     async def _lifespan(self, receive: Any, send: Any) -> None:
@@ -88,6 +90,7 @@ async def _warm(worker: ThisWorker) -> None:
         await lanes.reads.run(toolbox)
     except ToolDefinitionError as error:
         logger.error("The tools cannot be used: %s", error, extra={"action": "tools"})
+    await roster_of(worker).start()
     if not (await lanes.reads.run(catalog.default_model)).startswith(("demo/", "local/")):
         await litellm_model.warm()
     # What is loaded stays: a full collection of it would hold the loop, and so the next stop, for a fifth of a second.

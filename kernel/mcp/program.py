@@ -145,7 +145,7 @@ class Program:
         for secret in self._secrets:
             words = words.replace(secret, "…")
         words = words[:SAID_MAX_CHARS]
-        if not words:
+        if not words or words == self.last_words:
             return
         self.last_words = words
         self._said += 1

@@ -36,7 +36,7 @@ class Roster:
 
     async def start(self) -> None:
         """Connect ahead, in the background."""
-        self._follow(await lanes.reads.run(McpServer.objects.configs))
+        await self._read()
 
     async def add_to(self, own: Toolbox, configs: list[ServerConfig], names: list[str] | None) -> Toolbox:
         """`own` with the tools of these servers, or, with `names`, those of both that are named, in that order."""
@@ -75,10 +75,13 @@ class Roster:
         """Follow the rows for as long as there are any: a server that was switched off is left soon, not at a turn."""
         while self._links:
             await asyncio.sleep(LOOK_S)
-            try:
-                self._follow(await lanes.reads.run(McpServer.objects.configs))
-            except lanes.FAILURES as error:
-                logger.warning("The MCP servers cannot be read: %s", type(error).__name__, extra={"action": "mcp"})
+            await self._read()
+
+    async def _read(self) -> None:
+        try:
+            self._follow(await lanes.reads.run(McpServer.objects.configs))
+        except lanes.FAILURES as error:
+            logger.warning("The MCP servers cannot be read: %s", type(error).__name__, extra={"action": "mcp"})
 
     async def _wait_for(self, links: list[Link]) -> None:
         for link in links:
