@@ -56,8 +56,9 @@ function countWords({ abortedCount, unconfirmedCount, activeCount, heldCount, ho
   const stopped = say(ngettext("%(n)s run was stopped", "%(n)s runs were stopped", abortedCount), abortedCount);
   const unconfirmed = unconfirmedCount > 0 && say(gettext("%(n)s not confirmed yet"), unconfirmedCount);
   const left = activeCount > 0 ? say(gettext("%(n)s still running"), activeCount) : gettext("nothing is running now");
-  const held = hold && say(ngettext("%(n)s queued message is held", "%(n)s queued messages are held", heldCount), heldCount);
-  return [stopped, unconfirmed, left, held].filter(Boolean);
+  const kept = heldCount > 0 && say(ngettext("%(n)s queued message too", "%(n)s queued messages too", heldCount), heldCount);
+  const held = hold && gettext("new runs are held");
+  return [stopped, unconfirmed, left, held, hold && kept].filter(Boolean);
 }
 
 customElements.define("studio-panic-outcome", StudioPanicOutcome);

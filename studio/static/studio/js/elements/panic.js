@@ -125,7 +125,8 @@ function hitWords({ runs, people, waiting }, hold) {
   const running = say(ngettext("It stops %(n)s run", "It stops %(n)s runs", runs), runs);
   const first = `${running}${people > 0 ? ` ${of}` : ""}.`;
   if (!hold) return first;
-  const kept = ngettext("%(n)s queued message stays held.", "%(n)s queued messages stay held.", waiting);
+  if (waiting === 0) return `${first} ${gettext("New runs are held.")}`;
+  const kept = ngettext("New runs are held, and %(n)s queued message.", "New runs are held, and %(n)s queued messages.", waiting);
   return `${first} ${say(kept, waiting)}`;
 }
 

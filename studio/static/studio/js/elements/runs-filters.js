@@ -1,5 +1,5 @@
 /**
- * `<studio-runs-filters>`: which runs are shown. What it offers is what is there.
+ * `<studio-runs-filters>`: which runs are shown. What it offers is what is there. On a narrow page it lies behind a button.
  */
 import { modelName } from "#studio/choice";
 import { clone, reconcile } from "#studio/dom";
@@ -20,6 +20,9 @@ class StudioRunsFilters extends StudioElement {
       this.actions.sort(by, down === "down");
     });
     this.find("clear").addEventListener("click", () => this.actions.filter(ALL));
+    this.find("toggle").addEventListener("click", ({ currentTarget }) => {
+      currentTarget.setAttribute("aria-expanded", String(currentTarget.ariaExpanded !== "true"));
+    });
     this.addEventListener("submit", (event) => event.preventDefault());
   }
 

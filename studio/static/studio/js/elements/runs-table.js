@@ -74,7 +74,7 @@ class StudioRunsTable extends StudioElement {
     parts.shown = shown;
     this.#write(parts, row, state);
     element.setAttribute("aria-selected", String(chosen));
-    Object.assign(parts.choose, { checked: chosen, disabled: !may });
+    Object.assign(parts.choose, { checked: chosen, disabled: !may, hidden: !isLive(row) });
     parts.choose.setAttribute("aria-label", fill(gettext("Choose the run of %(name)s"), { name: row.user ?? "–" }));
     parts.stop.hidden = !may || state.stops[row.id]?.outcome === "asked";
     parts.stop.setAttribute("aria-label", fill(gettext("Stop the run of %(name)s"), { name: row.user ?? "–" }));
@@ -90,6 +90,7 @@ class StudioRunsTable extends StudioElement {
     setText(parts.kind, row.kind === "title" ? gettext("title") : row.kind === "turn" ? gettext("turn") : row.kind);
     this.#writeSession(parts, row);
     setText(parts.model, modelName(row.model, options) || "–");
+    parts.model.title = row.model;
     setText(parts.worker, row.worker ?? "–");
     setText(parts.step, number(row.steps));
     setText(parts.tokens, `${estimated ? "≈ " : ""}${number(inputTokens)} / ${number(outputTokens)}`);

@@ -28,15 +28,17 @@ class StudioRunsTotals extends StudioElement {
   }
 }
 
+/** What is zero is not said. */
 function totalWords({ runs, people, waiting, inputTokens, outputTokens, costUsd }) {
   const say = (words, n) => fill(words, { n: number(n) });
+  const tokens = { input: number(inputTokens), output: number(outputTokens) };
   return [
-    say(ngettext("%(n)s run", "%(n)s runs", runs), runs),
-    say(ngettext("%(n)s person", "%(n)s people", people), people),
-    fill(gettext("%(input)s tokens in, %(output)s out"), { input: number(inputTokens), output: number(outputTokens) }),
-    ...(costUsd === null ? [] : [cost(costUsd)]),
-    say(ngettext("%(n)s message queued", "%(n)s messages queued", waiting), waiting),
-  ];
+    runs > 0 ? say(ngettext("%(n)s run", "%(n)s runs", runs), runs) : gettext("No runs"),
+    people > 0 && say(ngettext("%(n)s person", "%(n)s people", people), people),
+    runs > 0 && fill(gettext("%(input)s tokens in, %(output)s out"), tokens),
+    costUsd !== null && cost(costUsd),
+    waiting > 0 && say(ngettext("%(n)s message queued", "%(n)s messages queued", waiting), waiting),
+  ].filter(Boolean);
 }
 
 const noticeWords = ({ text, detail }) => [text, detail].filter(Boolean).join(" ");
