@@ -39,5 +39,10 @@ def _page(request: HttpRequest) -> dict[str, Any]:
     return {
         "userKey": f"{request.user.pk}:{name}",  # whose the browser's memory is
         "userName": name,
-        "urls": {"home": reverse("studio"), "login": reverse("login"), "session": reverse("session", args=["KEY"])},
+        "urls": {
+            "home": reverse("studio"),
+            "login": reverse("login"),
+            "session": reverse("session", args=["KEY"]),
+            "export": reverse("export_session", args=["KEY", "md"]).removesuffix("md") + "FORM",
+        },
     }

@@ -5,6 +5,7 @@
 import { PAGE_SIZE } from "#studio/conversation";
 import { newId } from "#studio/ids";
 import { Orders } from "#studio/orders";
+import { LIST_SIZE } from "#studio/listing";
 
 const TEXT_BYTES = 64 * 1024; // the contract's limit, until the server has told its own
 const MOST_BYTES = 3; // of UTF-8 for each of JavaScript's characters
@@ -22,7 +23,33 @@ export class Actions extends Orders {
   /** After each connect: what may be chosen, and which sessions there are. */
   refresh() {
     this.#connection.request({ type: "studio_chat_options" });
-    this.#connection.request({ type: "studio_chat_sessions" });
+    this.#list({});
+  }
+
+  /** The next page of the list, or of what the search found. */
+  listMore() {
+    const { listing, search } = this.#store.state;
+    if (search) this.#list({ query: search.query, before: search.sessions.at(-1).key });
+    else this.#list(listing.cursor === null ? {} : { before: listing.cursor });
+  }
+
+  /** @param {string} query empty: show the whole list again */
+  search(query) {
+    if (query === "") this.#store.dispatch({ type: "page_list_asked", query });
+    else this.#list({ query });
+  }
+
+  rename(sessionKey, title) {
+    this.#connection.request({ type: "studio_chat_session_rename", sessionKey, title });
+  }
+
+  /** Stops what runs in it first. */
+  remove(sessionKey) {
+    this.#connection.request({ type: "studio_chat_session_delete", sessionKey });
+  }
+
+  closeListNotice() {
+    this.#store.dispatch({ type: "page_list_notice_closed" });
   }
 
   open(sessionKey) {
@@ -124,6 +151,11 @@ export class Actions extends Orders {
     const request = { ...frame, requestId: newId() };
     this.#store.dispatch({ type: "page_queue_asked", request });
     this.#connection.request(request, { keep: true });
+  }
+
+  #list(which) {
+    this.#store.dispatch({ type: "page_list_asked", ...which });
+    this.#connection.request({ type: "studio_chat_sessions", limit: LIST_SIZE, ...which });
   }
 
   #leave(next) {

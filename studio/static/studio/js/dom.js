@@ -26,10 +26,11 @@ export function setText(element, text) {
 }
 
 /**
- * Make `parent`'s children be one element for each item, in order, kept by key.
+ * Make `parent`'s children be one element for each item, in order, kept by key. What had the focus and stays, keeps it.
  * @param {{key: (item) => string, create: (item) => HTMLElement, update: (element, item) => void}} how
  */
 export function reconcile(parent, items, { key, create, update }) {
+  const focused = parent.contains(document.activeElement) ? document.activeElement : null;
   const existing = new Map([...parent.children].map((element) => [element.dataset.key, element]));
   const wanted = new Set(items.map((item) => String(key(item))));
   for (const [id, element] of existing) if (!wanted.has(id)) element.remove(); // first: then nobody has to move for it
@@ -40,4 +41,5 @@ export function reconcile(parent, items, { key, create, update }) {
     if (parent.children[index] !== element) parent.insertBefore(element, parent.children[index] ?? null);
     update(element, item);
   });
+  if (focused?.isConnected && focused !== document.activeElement) focused.focus(); // what had to move lost it
 }

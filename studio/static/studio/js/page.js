@@ -10,6 +10,8 @@ import "#studio/elements/panic";
 import "#studio/elements/panic-outcome";
 import "#studio/elements/progress";
 import "#studio/elements/queue";
+import "#studio/elements/session-delete";
+import "#studio/elements/session-menu";
 import "#studio/elements/sessions";
 import "#studio/elements/sidebar";
 import "#studio/elements/thread";

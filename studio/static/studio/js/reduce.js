@@ -6,6 +6,7 @@
  */
 import { applyOlderPage, applyRunEvent, applySnapshot, emptyConversation, markStale } from "#studio/conversation";
 import { initialWatch, WATCHING } from "#studio/watching";
+import * as list from "#studio/listing";
 import { queueAnswered, queueAsked, rescued, restored, sendAnswered, sendAsked, withQueue } from "#studio/waiting";
 
 export const NEW = "new"; // the name of what was written into a session that has no message yet
@@ -22,7 +23,7 @@ export function initialState({ sessionKey = null, seen = {}, drafts = {}, usualM
   return {
     connection: { status: "connecting", code: null, retryInMs: null },
     options: null,
-    sessions: null,
+    ...list.emptyListing,
     seen,
     drafts,
     usualModel,
@@ -42,9 +43,7 @@ export function reduce(state, frame) {
 }
 
 export const openConversation = (state) => state.conversations[state.open] ?? null;
-export const openSession = (state) => state.sessions?.find(({ key }) => key === state.open) ?? null;
-export const isUnread = (state, session) =>
-  session.key !== state.open && session.key in state.seen && state.seen[session.key] !== mark(session);
+export { isUnread, openSession } from "#studio/listing";
 
 /** What was written and not sent, by session. A session has its name with its first message on the way. */
 export function unsentDrafts(state) {
@@ -63,6 +62,8 @@ const HANDLERS = {
   page_subscribing: (state, { sessionKey }) => change(state, sessionKey, () => ({ stale: false, subscribing: true })),
   page_draft: (state, { sessionKey, text }) => change(state, sessionKey, () => ({ draft: text })),
   page_choice: chosen,
+  page_list_asked: list.listAsked,
+  page_list_notice_closed: (state) => ({ ...state, listNotice: null }),
   page_notice_closed: (state, { sessionKey }) => change(state, sessionKey, () => ({ notice: null })),
   page_warning_closed: (state, { warning }) => ({ ...state, closedWarnings: [...state.closedWarnings, warning] }),
   page_restored: restoredOne,
@@ -73,7 +74,9 @@ const HANDLERS = {
 
   studio_chat_options_ok: (state, { ok, models, roles, permissions, limits, features = [] }) =>
     ok ? { ...state, options: { models, roles, permissions, limits, features } } : state,
-  studio_chat_sessions_ok: (state, { ok, sessions }) => (ok ? withSessions(state, sessions) : state),
+  studio_chat_sessions_ok: list.listed,
+  studio_chat_session_rename_ok: list.sessionChanged,
+  studio_chat_session_delete_ok: sessionDeleted,
   studio_chat_subscribe_ok: subscribed,
   studio_chat_send_ok: (state, reply) => change(state, reply.request.sessionKey, (one) => sendAnswered(one, reply)),
   studio_chat_stop_session_ok: stopAnswered,
@@ -132,7 +135,7 @@ function openOne(state, sessionKey, fresh) {
   const draft = state.drafts[sessionKey] ?? "";
   const conversation = state.conversations[sessionKey] ?? { ...emptyConversation(fresh), draft };
   const next = replace(state, sessionKey, markStale(conversation));
-  return markSeen({ ...next, open: sessionKey, announcement: null, panic: { ...state.panic, reply: null } });
+  return list.markSeen({ ...next, open: sessionKey, announcement: null, panic: { ...state.panic, reply: null } });
 }
 
 /** @param {{sessionKey: string, model?: string, roleId?: string}} choice for the messages to come in this session */
@@ -168,7 +171,8 @@ function subscribed(state, { request, ...reply }) {
 }
 
 function subscribeFailed(state, sessionKey, { code, error }) {
-  return change(state, sessionKey, ({ outbox }) =>
+  const known = code === "not_found" ? list.withoutSession(state, sessionKey) : state;
+  return change(known, sessionKey, ({ outbox }) =>
     code === "not_found"
       ? { subscribing: false, stale: false, loaded: true, missing: outbox.length === 0 }
       : { subscribing: false, notice: { code, error, request: "studio_chat_subscribe" } },
@@ -197,28 +201,17 @@ function held(state, { holds }) {
   return { ...state, holds, conversations: Object.fromEntries(conversations) };
 }
 
-function withSessions(state, sessions) {
-  const unknown = sessions.filter(({ key }) => !(key in state.seen)).map((session) => [session.key, mark(session)]);
-  return markSeen({ ...state, sessions: latestFirst(sessions), seen: { ...state.seen, ...Object.fromEntries(unknown) } });
-}
-
 function withSession(state, session) {
-  const others = (state.sessions ?? []).filter(({ key }) => key !== session.key);
-  if (session.deleted) return withoutSession({ ...state, sessions: others }, session.key);
-  const next = { ...state, sessions: latestFirst([...others, session]) };
-  return markSeen(change(next, session.key, () => ({ warnings: session.warnings ?? [] })));
+  const next = list.withSession(state, session);
+  if (session.deleted) return emptied(next, session.key);
+  return change(next, session.key, () => ({ warnings: session.warnings ?? [] }));
 }
 
-function withoutSession(state, sessionKey) {
+function sessionDeleted(state, reply) {
+  const next = list.sessionChanged(state, reply);
+  return reply.ok ? emptied(next, reply.request.sessionKey) : next;
+}
+
+function emptied(state, sessionKey) {
   return change(state, sessionKey, ({ draft }) => ({ ...emptyConversation(), loaded: true, missing: true, draft }));
 }
-
-function markSeen(state) {
-  const session = openSession(state);
-  return session ? { ...state, seen: { ...state.seen, [session.key]: mark(session) } } : state;
-}
-
-/** Changes with each message, and once more when the answer ends. */
-const mark = ({ updatedAt, state }) => `${updatedAt}-${state}`;
-
-const latestFirst = (sessions) => sessions.toSorted((a, b) => new Date(b.updatedAt) - new Date(a.updatedAt));

@@ -19,6 +19,7 @@ class StudioSidebar extends StudioElement {
 
   #toggle(open) {
     document.documentElement.classList.toggle("has-drawer", open);
+    document.querySelector("main").inert = open; // what it covers is not reached by keyboard either
     this.#buttons.forEach((button) => button.setAttribute("aria-expanded", String(open)));
     (open ? this.querySelector("a") : this.#buttons.find((button) => !this.contains(button))).focus();
   }
@@ -37,6 +38,7 @@ class StudioSidebar extends StudioElement {
     const menu = this.querySelector("details[open]");
     if (menu && !menu.contains(target)) menu.open = false;
     if (!this.#isOpen || this.#buttons.some((button) => button.contains(target))) return;
+    if (target.closest("dialog, [popover]") || !target.isConnected) return;
     if (!this.contains(target) || target.closest("a")) this.#toggle(false);
   }
 }
