@@ -17,7 +17,7 @@ import aiohttp
 
 from bench.subjects import Client, Stream, Subject, Token
 from bench.upstream import Upstream
-from kernel.llm import litellm_model
+from kernel.llm import library, litellm_model
 from tests.processes.harness import MODEL
 from tests.provider_script import directive
 
@@ -119,7 +119,7 @@ class _DirectClient(_LocalClient):
 
 class _LitellmClient(_LocalClient):
     async def _texts(self, request: Request) -> AsyncGenerator[str, None]:
-        litellm = await litellm_model.load()
+        litellm = await library.load()
         provider = {"model": MODEL, "api_base": self._upstream.url, "api_key": "none", "max_retries": 0}
         chunks = await litellm.acompletion(**request | provider)
         try:

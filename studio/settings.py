@@ -205,6 +205,7 @@ WHITENOISE_AUTOREFRESH = DEBUG
 # The studio's own (kernel.conf reads these; the names are the environment's)
 STUDIO_MODEL = env.text("STUDIO_MODEL")
 STUDIO_TITLE_MODEL = env.text("STUDIO_TITLE_MODEL")
+STUDIO_FAST_LANE = env.flag("STUDIO_FAST_LANE", default=True)
 STUDIO_TOOLS = env.items("STUDIO_TOOLS", default=["kernel.builtin_tools"])
 # What nobody asked for is offered only to models that are known to call tools: some servers refuse the whole request.
 STUDIO_TOOLS_CHOSEN = "STUDIO_TOOLS" in os.environ

@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from kernel.llm import demo, litellm_model, local
+from kernel import conf
+from kernel.llm import demo, library, local
 from kernel.llm.demo import DemoModel
 from kernel.llm.litellm_model import LitellmModel
 from kernel.llm.local import LocalModel, local_model_installed
@@ -79,9 +80,9 @@ def model_named(name: str) -> Model:
         case "demo":
             return DemoModel()
         case "local":
-            return LocalModel()
+            return LocalModel(fast=conf.fast_lane())
     if not name.startswith(OLLAMA_PREFIXES):
-        return LitellmModel(name=name)
+        return LitellmModel(name=name, fast=conf.fast_lane())
     # Without it, litellm asks for Ollama under the name `localhost`, where it may not listen.
     os.environ.setdefault("OLLAMA_API_BASE", OLLAMA)
     return LitellmModel(name=name, takes_tools=_takes_tools(name.partition("/")[2]))
@@ -91,7 +92,7 @@ async def ready_model(name: str) -> Model:
     """`model_named`, with what it needs imported: that is our time, not the provider's, and no clock runs meanwhile."""
     model = await asyncio.to_thread(model_named, name) if name.startswith(OLLAMA_PREFIXES) else model_named(name)
     if not isinstance(model, DemoModel):
-        await litellm_model.load()
+        await library.load()
     return model
 
 
@@ -102,12 +103,12 @@ def calls_tools(name: str) -> bool:
             return True
         case "local":
             return False
-    return name.startswith(OLLAMA_PREFIXES) or litellm_model.calls_tools(name)
+    return name.startswith(OLLAMA_PREFIXES) or library.calls_tools(name)
 
 
 def price(name: str, input_tokens: int, output_tokens: int) -> float | None:
     """What so many tokens of the model cost in USD; None where no price is known, as for what runs here."""
-    return litellm_model.cost_usd(name, input_tokens, output_tokens) if _kind(name) == "configured" else None
+    return library.cost_usd(name, input_tokens, output_tokens) if _kind(name) == "configured" else None
 
 
 @functools.cache

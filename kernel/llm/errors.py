@@ -1,6 +1,7 @@
 """A provider's failure as text for people: what happened, what to do next, and no secret. Knows no litellm."""
 
 import email.utils
+import json
 import logging
 import os
 import re
@@ -20,6 +21,8 @@ PREFIXES = re.compile(r"^(?:litellm\.\w+: ?|[A-Za-z]+ ?(?:Error|Exception): ?|[A
 # What litellm says before it asks anybody; some of it comes as an error of the provider's that could be retried.
 KEY_IS_MISSING = re.compile(r"Missing (?:[\w.-]+ )?(?:API key|credentials)|Unable to locate credentials", re.IGNORECASE)
 KEY_NAME = re.compile(r"\b[A-Z][A-Z0-9_]*_API_KEY\b")
+
+MESSAGE_NAMES = ("error", "message", "detail", "msg")
 
 ADVICE = {
     400: "The provider refused the request.",
@@ -60,7 +63,7 @@ def model_error(error: Exception, model: str) -> ModelError:
         named = KEY_NAME.search(text)
         return ModelError(NO_KEY.format(model=model, key=named[0] if named else "the provider's key"), status=401)
     if "MidStreamFallbackError" in kinds:
-        return ModelError(_with_quote(BROKEN_OFF, text), status=status, retryable=True)
+        return broken_off(text, status)
     if _unreachable(kinds, text):
         return ModelError(UNREACHABLE.format(model=model), status=status, retryable=True)
     if "ContextWindowExceededError" in kinds:
@@ -69,13 +72,37 @@ def model_error(error: Exception, model: str) -> ModelError:
         # Not the provider's: a fault of the adapter or of ours, which asking again would not mend.
         logger.error("A model's adapter failed.", exc_info=error)
         return ModelError(OURS.format(kind=type(error).__name__))
-    advice = ADVICE.get(status or 0, FAILED).format(model=model)
+    return refused(status, text, model, headers=headers)
+
+
+def refused(status: int, said: str, model: str, *, headers: Any = None) -> ModelError:
+    """The provider answered with an HTTP status that is no answer. `said` is its own words, or litellm's of them."""
     return ModelError(
-        _with_quote(advice, text),
+        _with_quote(ADVICE.get(status, FAILED).format(model=model), said),
         status=status,
         retryable=status == 408 or status == 429 or status >= 500,
-        retry_after_s=_retry_after_s(headers),
+        retry_after_s=_retry_after_s(headers or {}),
     )
+
+
+def broken_off(said: str, status: int | None = None) -> ModelError:
+    """The provider's answer had begun, and broke off."""
+    return ModelError(_with_quote(BROKEN_OFF, said), status=status, retryable=True)
+
+
+def message_in(body: bytes) -> str:
+    """What a provider says in the body of an error: its message, wherever it stands, else all of it."""
+    text = body.decode(errors="replace")
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    while isinstance(value, dict | list) and value:
+        inner = value[0] if isinstance(value, list) else next(filter(None, map(value.get, MESSAGE_NAMES)), None)
+        if inner is None:
+            break
+        value = inner
+    return value if isinstance(value, str) else text
 
 
 def _unreachable(kinds: set[str], text: str) -> bool:

@@ -1,26 +1,26 @@
 """Every provider that litellm knows, as a `Model`, with its own retries off and its connections booked.
 
-litellm takes seconds to import, so it is imported on first use, in a thread, never by loading this module.
+There are two lanes. Models that have a route (`kernel.llm.route`) are asked by `kernel.llm.fast_lane`; litellm carries
+the streams of all others.
 """
 
 import asyncio
-import functools
-import logging
-import os
-import warnings
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 from kernel.aio import finish
 from kernel.events import Usage
+from kernel.llm import fast_lane, library
 from kernel.llm.errors import model_error
-from kernel.llm.model import CallDelta, Delta, Finished, ModelError, ModelEvent, ModelRequest
-
-logger = logging.getLogger(__name__)
+from kernel.llm.model import CallDelta, Delta, Finished, ModelEvent, ModelRequest
+from kernel.llm.route import Routes
 
 # litellm's limit is per read; the run's own clocks are the ones that count, so this only has to be longer than they
 # are.
 READ_TIMEOUT_S = 24 * 3600.0
+
+routes = Routes()
 
 
 class LitellmModel:
@@ -28,6 +28,7 @@ class LitellmModel:
 
     `api_base` and `api_key` override what litellm reads from the environment; `extra_body` goes into the request as it
     is, for what only one server knows. A model that takes no tools is offered none, as it would refuse the request.
+    Without `fast`, litellm carries the stream whatever the model is.
     """
 
     def __init__(
@@ -38,44 +39,25 @@ class LitellmModel:
         api_key: str | None = None,
         extra_body: dict[str, Any] | None = None,
         takes_tools: bool = True,
+        fast: bool = True,
     ):
         self._name = name
         self._api_base = api_base
         self._api_key = api_key
         self._extra_body = extra_body
         self._takes_tools = takes_tools
+        self._fast = fast
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield deltas as they arrive, then one `Finished`. Raises `ModelError`."""
-        litellm = await load()
+        litellm = await library.load()
         name = self._name or request.model
-        try:
-            chunks = await litellm.acompletion(**self._arguments(name, request))
-        except Exception as error:
-            raise model_error(error, name) from error
-        usage: Usage | None = None
-        reason = ""
-        try:
-            # litellm would count the tokens of a whole answer itself, on this loop, where the provider sent no usage.
-            chunks.send_stream_usage = False
-            async for chunk in chunks:
-                for event in _events(chunk):
-                    yield event
-                reason = _finish_reason(chunk) or reason
-            usage = _usage(chunks, name)
-        except (asyncio.CancelledError, GeneratorExit):
-            raise
-        except Exception as error:
-            raise model_error(error, name) from error
-        finally:
-            # In this task, and out of reach of a second cancel: an iterator that is dropped never closes its
-            # connection.
-            await finish(chunks.aclose())
-        if not reason:
-            raise ModelError(
-                "The provider ended its answer without finishing it. Continue, or send again.", retryable=True
-            )
-        yield Finished(reason=reason, usage=usage)
+        arguments = self._arguments(name, request)
+        route = await routes.find(litellm, arguments) if self._fast else None
+        lane = fast_lane.stream(litellm, route, arguments, name) if route else _by_litellm(litellm, arguments, name)
+        async with aclosing(lane) as events:
+            async for event in events:
+                yield event
 
     def _arguments(self, name: str, request: ModelRequest) -> dict[str, Any]:
         arguments: dict[str, Any] = {
@@ -99,6 +81,33 @@ class LitellmModel:
         if self._extra_body:
             arguments["extra_body"] = self._extra_body
         return arguments
+
+
+async def _by_litellm(litellm: Any, arguments: dict[str, Any], name: str) -> AsyncGenerator[ModelEvent, None]:
+    try:
+        chunks = await litellm.acompletion(**arguments)
+    except Exception as error:
+        raise model_error(error, name) from error
+    usage: Usage | None = None
+    reason = ""
+    try:
+        # litellm would count the tokens of a whole answer itself, on this loop, where the provider sent no usage.
+        chunks.send_stream_usage = False
+        async for chunk in chunks:
+            for event in _events(chunk):
+                yield event
+            reason = _finish_reason(chunk) or reason
+        usage = _usage(chunks, name)
+    except (asyncio.CancelledError, GeneratorExit):
+        raise
+    except Exception as error:
+        raise model_error(error, name) from error
+    finally:
+        # In this task, and out of reach of a second cancel: an iterator that is dropped never closes its connection.
+        await finish(chunks.aclose())
+    if not reason:
+        raise fast_lane.unfinished()
+    yield Finished(reason=reason, usage=usage)
 
 
 def _events(chunk: Any) -> list[ModelEvent]:
@@ -132,75 +141,25 @@ def _usage(chunks: Any, name: str) -> Usage | None:
         usage = getattr(chunk, "usage", None)
         if usage is not None:
             tokens_in, tokens_out = usage.prompt_tokens or 0, usage.completion_tokens or 0
-            cost = cost_usd(name, tokens_in, tokens_out)
+            cost = library.cost_usd(name, tokens_in, tokens_out)
             return Usage(input_tokens=tokens_in, output_tokens=tokens_out, cost_usd=cost)
     return None
 
 
-@functools.lru_cache(maxsize=256)
-def _prices(name: str) -> tuple[float, float] | None:
-    try:
-        return _load().cost_per_token(model=name, prompt_tokens=1, completion_tokens=1)
-    except Exception:  # noqa: BLE001  litellm raises a bare Exception for a model without a price
-        logger.info("No price is known for the model %r.", name)
-        return None
-
-
-def cost_usd(name: str, input_tokens: int, output_tokens: int) -> float | None:
-    """The cost by litellm's price list; None where it knows no price, or while litellm is not loaded."""
-    if not _load.cache_info().currsize:
-        return None
-    prices = _prices(name)
-    if prices is None or prices == (0, 0):
-        return None
-    return input_tokens * prices[0] + output_tokens * prices[1]
-
-
-@functools.lru_cache(maxsize=256)
-def calls_tools(name: str) -> bool:
-    """Whether litellm's tables say that the model calls tools; False for a model that they do not know."""
-    try:
-        return bool(_load().supports_function_calling(model=name))
-    except Exception:  # noqa: BLE001  litellm raises a bare Exception for a model that it does not know
-        return False
-
-
-async def load() -> Any:
-    """litellm, imported once, configured to stay on this machine, and patched to book its connections."""
-    if _load.cache_info().currsize:
-        return _load()
-    return await asyncio.get_running_loop().run_in_executor(None, _load)
-
-
-@functools.cache
-def _load() -> Any:
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    os.environ.setdefault("LITELLM_OFFLINE_MODE", "true")
-    import litellm
-    from litellm.llms.custom_httpx import http_handler
-
-    from kernel.llm.connector import BookingConnector
-
-    # A run that is cancelled before its request leaves a coroutine of litellm's behind; no connection hangs on it.
-    warnings.filterwarnings("ignore", r"coroutine '.*async_streaming' was never awaited", RuntimeWarning)
-    litellm.suppress_debug_info = True
-    litellm.telemetry = False
-    # Anthropic and Bedrock want tools where the conversation has calls; on the last step litellm adds a dummy for them.
-    litellm.modify_params = True
-    # The guard against a model that repeats itself is the person's Stop, not an error after 100 equal chunks.
-    litellm.REPEATED_STREAMING_CHUNK_LIMIT = 10**9
-    # Every aiohttp connector of litellm is made through this one name; `shared_session` reaches only some providers.
-    if not hasattr(http_handler, "TCPConnector"):
-        raise RuntimeError("This litellm makes its connections elsewhere: a stop could not be guaranteed with it.")
-    http_handler.TCPConnector = BookingConnector
-    return litellm
-
-
-async def warm() -> None:
-    """Pay for the first call now: litellm's first stream takes most of a second."""
-    litellm = await load()
+async def warm(name: str = "") -> None:
+    """Pay for the first call now: litellm's first stream takes most of a second. Learn the model's route, too."""
+    litellm = await library.load()
     chunks = await litellm.acompletion(
         model="openai/warm", messages=[{"role": "user", "content": "."}], stream=True, mock_response="ready"
     )
     async for _ in chunks:
         pass
+    if name:
+        await lane_of(name)
+
+
+async def lane_of(name: str) -> str:
+    """How the model is asked: `directly`, or `through litellm`."""
+    litellm = await library.load()
+    arguments = LitellmModel(name=name)._arguments(name, ModelRequest(model=name, messages=[]))
+    return "directly" if await routes.find(litellm, arguments) else "through litellm"

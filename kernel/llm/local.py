@@ -63,8 +63,9 @@ def local_model_installed() -> bool:
 class LocalModel:
     """A `Model`, answered by the one server that this process shares among all its streams."""
 
-    def __init__(self, *, server: "LocalServer | None" = None):
+    def __init__(self, *, server: "LocalServer | None" = None, fast: bool = True):
         self._server = server or shared_server
+        self._fast = fast
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield deltas as they arrive, then one `Finished`. Raises `ModelError`."""
@@ -72,7 +73,11 @@ class LocalModel:
             raise ModelError(NOT_INSTALLED, status=404)
         async with self._server.use() as address:
             model = LitellmModel(
-                name="openai/smollm2", api_base=f"{address.url}/v1", api_key=address.api_key, extra_body=PROGRESS
+                name="openai/smollm2",
+                api_base=f"{address.url}/v1",
+                api_key=address.api_key,
+                extra_body=PROGRESS,
+                fast=self._fast,
             )
             async with aclosing(model.stream(_fitted(request))) as events:
                 async for event in events:

@@ -3,7 +3,7 @@
 import os
 
 from kernel.llm.errors import UNKNOWN
-from kernel.llm.litellm_model import load
+from kernel.llm.library import load
 
 NOT_SET = "{model!r} usually needs {variables} in the server's environment, and that is not set."
 # The catalog knows where it is, and it wants no key.

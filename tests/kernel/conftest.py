@@ -7,6 +7,7 @@ import pytest
 from pytest_django import Settings
 
 from kernel import lanes
+from kernel.llm.connector import close_session
 from kernel.worker import ThisWorker
 
 
@@ -14,6 +15,7 @@ from kernel.worker import ThisWorker
 async def litellm_closed() -> AsyncIterator[None]:
     """litellm keeps its clients for ever, and their connections alive; a test's loop does not live that long."""
     yield
+    await close_session()
     import litellm
     from litellm.llms.custom_httpx.async_client_cleanup import close_litellm_async_clients
 

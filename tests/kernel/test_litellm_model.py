@@ -12,7 +12,7 @@ import pytest
 from kernel import runner
 from kernel.clocks import Limits
 from kernel.events import Usage
-from kernel.llm import litellm_model
+from kernel.llm import library
 from kernel.llm.connector import BookingConnector
 from kernel.llm.litellm_model import LitellmModel
 from kernel.llm.model import Delta, Finished, ModelError, ModelEvent, ModelRequest
@@ -37,9 +37,14 @@ def name() -> str:
     return uuid.uuid4().hex
 
 
+@pytest.fixture(params=[True, False], ids=["directly", "through_litellm"])
+def fast(request: pytest.FixtureRequest) -> bool:
+    return request.param
+
+
 @pytest.fixture
-def model(provider: Provider) -> LitellmModel:
-    return LitellmModel(name="openai/fake-model", api_base=provider.url, api_key=SECRET)
+def model(fast: bool, provider: Provider) -> LitellmModel:
+    return LitellmModel(name="openai/fake-model", api_base=provider.url, api_key=SECRET, fast=fast)
 
 
 def request_for(**orders: Any) -> ModelRequest:
@@ -134,9 +139,9 @@ async def test_a_model_of_no_known_provider_is_told_so() -> None:
 
 
 def test_a_cost_is_known_only_for_a_priced_model() -> None:
-    litellm_model._load()
-    assert litellm_model.cost_usd("openai/gpt-4o", 1000, 1000) > 0
-    assert litellm_model.cost_usd("openai/fake-model", 1000, 1000) is None
+    library._load()
+    assert library.cost_usd("openai/gpt-4o", 1000, 1000) > 0
+    assert library.cost_usd("openai/fake-model", 1000, 1000) is None
 
 
 # Random cancels
@@ -182,7 +187,7 @@ async def test_no_cancel_however_often_and_whenever_leaves_a_connection_open(
         await asyncio.wait({task})
         assert task.cancelled() or task.exception() is None or isinstance(task.exception(), ModelError)
 
-    await litellm_model.load()
+    await library.load()
     for start in range(0, RUNS, 20):
         await asyncio.gather(*(one(number) for number in range(start, start + 20)))
     await nothing_left_open(provider, name)
@@ -213,7 +218,7 @@ async def test_no_abort_leaves_a_connection_open_and_each_says_when_it_was_close
         await execution.ended.wait()
         assert execution.book.open == 0
 
-    await litellm_model.load()
+    await library.load()
     async with asyncio.timeout(READY_TIMEOUT_S):
         for start in range(0, RUNS, 20):
             await asyncio.gather(*(one(number) for number in range(start, start + 20)))

@@ -92,7 +92,15 @@ def demo(_scene: str, _provider: Provider) -> Subject:
     )
 
 
-def litellm(scene: str, provider: Provider) -> Subject:
+def directly(scene: str, provider: Provider) -> Subject:
+    return litellm(scene, provider, fast=True)
+
+
+def through_litellm(scene: str, provider: Provider) -> Subject:
+    return litellm(scene, provider, fast=False)
+
+
+def litellm(_scene: str, provider: Provider, fast: bool) -> Subject:
     name = uuid.uuid4().hex
     orders: dict[str, dict[str, Any]] = {
         "answer": {"n": 3},
@@ -101,7 +109,7 @@ def litellm(scene: str, provider: Provider) -> Subject:
         "hang": {"n": 9, "hang": 2},
     }
     return Subject(
-        model=LitellmModel(name="openai/fake-model", api_base=provider.url, api_key="sk-test"),
+        model=LitellmModel(name="openai/fake-model", api_base=provider.url, api_key="sk-test", fast=fast),
         texts={name_: directive(id=name, **order) for name_, order in orders.items()},
         silent=lambda: provider.wait_deltas(name, 2),
         closed=lambda: provider.wait_closed(name),
@@ -109,9 +117,9 @@ def litellm(scene: str, provider: Provider) -> Subject:
     )
 
 
-@pytest.fixture(params=[scripted, demo, litellm], ids=lambda make: make.__name__)
+@pytest.fixture(params=[scripted, demo, directly, through_litellm], ids=lambda make: make.__name__)
 def subject(request: pytest.FixtureRequest, provider: Provider) -> Callable[[str], Subject]:
-    if request.param is litellm:
+    if request.param in (directly, through_litellm):
         request.getfixturevalue("litellm_closed")
     return lambda scene: request.param(scene, provider)
 

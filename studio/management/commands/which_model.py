@@ -7,6 +7,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 
 from kernel.llm.catalog import ModelChoice, available_models
+from kernel.llm.litellm_model import lane_of
 from kernel.llm.local import NOT_INSTALLED, local_model_installed
 from kernel.llm.preflight import complaint
 
@@ -28,6 +29,8 @@ class Command(BaseCommand):
     def handle(self, **options: Any) -> None:
         default, *others = available_models()
         self.stdout.write(f"Answers come from {default.id}. {ABOUT[default.kind]}".rstrip())
+        if default.kind == "configured" and settings.STUDIO_MODEL:
+            self.stdout.write(f"It is asked {asyncio.run(lane_of(default.id))}.")
         if warning := _warning(default):
             self.stdout.write(self.style.WARNING(f"Warning: {warning}"))
         self.stdout.write(f"Also to choose in the page: {', '.join(choice.id for choice in others) or 'none'}.")
