@@ -1,6 +1,5 @@
 """What is said and remembered. A message's end (why, by whom, tokens, cost) is its execution's, not kept twice."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Self
 
@@ -42,12 +41,11 @@ class AgentRole(models.Model):
 
     def allowance(self, site: Allowance) -> Allowance:
         """The limits of its turns: its own, else the server's."""
-        own = {
-            "output_tokens": self.max_output_tokens,
-            "cost_usd": self.max_cost_usd,
-            "repeated_calls": self.max_repeated_calls,
-        }
-        return replace(site, **{name: value for name, value in own.items() if value})
+        return Allowance(
+            output_tokens=self.max_output_tokens or site.output_tokens,
+            cost_usd=self.max_cost_usd or site.cost_usd,
+            repeated_calls=self.max_repeated_calls or site.repeated_calls,
+        )
 
 
 class ChatSession(models.Model):

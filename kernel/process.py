@@ -33,7 +33,7 @@ async def run_process(
     *argv: str,
     signal: AbortSignal,
     timeout_s: float,
-    input: str | None = None,  # noqa: A002  # subprocess's own word
+    input: str | bytes | None = None,  # noqa: A002  # subprocess's own word
     cwd: str | None = None,
 ) -> ProcessResult:
     """Run a program without a shell and wait for its end.
@@ -68,10 +68,10 @@ class _Child(asyncio.SubprocessProtocol):
         self.closed: asyncio.Future[None] = loop.create_future()
         self.output = {1: _Output(), 2: _Output()}
 
-    def feed(self, text: str | None) -> None:
+    def feed(self, data: str | bytes | None) -> None:
         stdin = cast(asyncio.WriteTransport | None, self._transport.get_pipe_transport(0))
-        if text is not None and stdin is not None:
-            stdin.write(text.encode())
+        if data is not None and stdin is not None:
+            stdin.write(data.encode() if isinstance(data, str) else data)
             stdin.write_eof()
 
     async def end(self) -> None:

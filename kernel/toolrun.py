@@ -18,6 +18,7 @@ from pydantic_core import from_json, to_jsonable_python
 
 from kernel.abort import Abort, AbortController, AbortReason, AbortSignal
 from kernel.aio import to_the_end
+from kernel.errors import ToldError
 from kernel.events import ToolState
 from kernel.race import race
 from kernel.threads import in_thread
@@ -160,6 +161,8 @@ class _Call:
         if aborted:
             self._note_late(self._work)
             return _Ending(ToolState.ABORTED, error=STOPPED)
+        if isinstance(outcome.error, ToldError):  # foreseen: in words for the model, and nobody's bug
+            return _Ending(ToolState.ERROR, error=_capped(outcome.error.message))
         logger.error("A tool failed.", exc_info=outcome.error, extra={"action": "tool_failed", "tool": self._tool.name})
         return _Ending(ToolState.ERROR, error=_described(outcome.error))
 

@@ -6,14 +6,15 @@ import pytest
 from pydantic import ValidationError
 
 from kernel import builtin_tools
-from kernel.builtin_tools import EXPRESSION_MAX, calculate, current_time
+from kernel.builtin_tools import calculate, current_time
+from kernel.builtin_tools.basics import EXPRESSION_MAX
 from kernel.tools import Toolbox
 
 
-def test_both_are_offered_by_the_module_and_the_first_needs_no_arguments() -> None:
+def test_all_are_offered_by_the_package_and_the_time_needs_no_arguments() -> None:
     toolbox = Toolbox.load([builtin_tools.__name__])
-    assert [tool.name for tool in toolbox] == ["current_time", "calculate"]
-    assert "required" not in next(iter(toolbox)).schema
+    assert {tool.name for tool in toolbox} == {"current_time", "calculate", "read_web_page"}
+    assert "required" not in current_time.schema
 
 
 async def test_the_time_is_told_with_its_day_and_zone() -> None:

@@ -1,7 +1,7 @@
-"""The tools that come along, so that there are some to be seen at work: the time, and arithmetic. Pure.
+"""The time, and arithmetic. Pure.
 
-They are offered where `STUDIO_TOOLS` is not set. Neither touches anything, and neither runs what a model wrote: an
-expression is read as a tree of numbers and operators, and its size is bounded before it is computed.
+Neither touches anything, and neither runs what a model wrote: an expression is read as a tree of numbers and operators,
+and its size is bounded before it is computed.
 """
 
 import ast
