@@ -76,7 +76,6 @@ def _is_usable(listed: "types.Tool") -> bool:
     schema = listed.input_schema
     return (
         bool(listed.name.strip())
-        and schema.get("type", "object") == "object"
         and isinstance(schema.get("properties", {}), dict)
         and len(jsontext.dumps(schema)) <= SCHEMA_MAX
     )
