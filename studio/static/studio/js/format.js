@@ -17,6 +17,13 @@ export function duration(ms) {
 /** Whole seconds, for what ticks. */
 export const seconds = (ms) => (ms < 60_000 ? unit(Math.floor(ms / 1000), "second") : duration(ms));
 
+/** How long something has waited, as roughly as one asks. */
+export function waited(ms) {
+  const minutes = Math.floor(ms / 60_000);
+  if (minutes < 1) return unit(Math.max(0, Math.floor(ms / 1000)), "second");
+  return minutes < 60 ? unit(minutes, "minute") : unit(Math.floor(minutes / 60), "hour");
+}
+
 export function cost(usd) {
   const digits = { minimumFractionDigits: 2, maximumFractionDigits: usd < 0.01 ? 6 : 4 };
   return new Intl.NumberFormat(language(), { style: "currency", currency: "USD", ...digits }).format(usd);

@@ -13,6 +13,7 @@ import "#studio/elements/queue";
 import "#studio/elements/session-delete";
 import "#studio/elements/session-menu";
 import "#studio/elements/sessions";
+import "#studio/elements/shortcuts";
 import "#studio/elements/sidebar";
 import "#studio/elements/thread";
 import "#studio/elements/warnings";
@@ -49,7 +50,7 @@ const route = new Route(page.urls, (sessionKey) => (sessionKey ? actions.open(se
 
 if (page.libraries) await useMarkdown();
 if (page.sessionKey === null) actions.draft(actions.openNew(), drafts[NEW] ?? "");
-document.querySelectorAll("[data-studio]").forEach((element) => element.attach({ store, actions, page }));
+document.querySelectorAll("[data-studio]").forEach((element) => element.attach({ store, actions, page, memory }));
 document.addEventListener("studio-sending", () => route.go(store.state.open));
 ["online", "offline"].forEach((name) => window.addEventListener(name, () => connection.wake()));
 window.addEventListener("pageshow", ({ persisted }) => persisted && connection.wake());

@@ -3,11 +3,16 @@
  */
 import { clone, setText } from "#studio/dom";
 import { StudioElement } from "#studio/elements/studio-element";
-import { choiceToSend, kindOf, modelName, modelOf, roleOf } from "#studio/choice";
+import { excessBytes } from "#studio/actions";
+import { choiceToSend, fixedModelOf, kindOf, modelName, modelOf, roleOf, rolesOf } from "#studio/choice";
 import { isRunning } from "#studio/conversation";
+import { number } from "#studio/format";
+import { enterOf, isMac } from "#studio/keys";
 import { describeNotice } from "#studio/notice";
 import { openConversation, openSession } from "#studio/reduce";
-import { gettext } from "#studio/text";
+import { fill, gettext } from "#studio/text";
+
+const KIB = 1024;
 
 class StudioComposer extends StudioElement {
   #wasRunning = false;
@@ -17,19 +22,19 @@ class StudioComposer extends StudioElement {
     text.addEventListener("input", () => this.actions.draft(this.store.state.open, text.value));
     text.addEventListener("keydown", (event) => this.#key(event));
     this.find("form").addEventListener("submit", (event) => this.#submit(event));
-    this.find("stop").addEventListener("click", () => this.#stop());
+    this.find("stop").addEventListener("click", () => this.stop());
     this.find("notice-close").addEventListener("click", () => this.#closeNotice());
     this.find("model").addEventListener("change", ({ target }) => this.#choose({ model: target.value }));
     this.find("role").addEventListener("change", ({ target }) => this.#choose({ roleId: target.value }));
-    document.addEventListener("keydown", (event) => this.#escape(event));
   }
 
   render(state) {
     const conversation = openConversation(state);
-    if (!this.changed(state.open, conversation, state.options, state.chosen, openSession(state))) return;
+    const { status } = state.connection;
+    if (!this.changed(state.open, conversation, state.options, state.chosen, openSession(state), status)) return;
     const running = isRunning(conversation);
-    this.#showText(conversation, running);
-    this.#showStop(conversation.stopping, running);
+    this.#showText(conversation, running, excessBytes(conversation.draft, state.options));
+    this.#showStop(conversation.stopping, running, status);
     this.#showNotice(conversation.notice);
     this.#showChoices(state);
     if (this.#wasRunning && !running && !hasFocus()) this.find("text").focus();
@@ -40,21 +45,31 @@ class StudioComposer extends StudioElement {
     this.find("text").focus();
   }
 
-  #showText({ draft, missing }, running) {
+  /** @returns {boolean|void} false where there is nothing to stop. The button goes, so the focus goes to the next message */
+  stop() {
+    const { hidden, disabled } = this.find("stop");
+    if (hidden || disabled) return !hidden;
+    this.actions.stop(this.store.state.open);
+    this.focusText();
+  }
+
+  #showText({ draft, missing }, running, excess) {
     const text = this.find("text");
     if (text.value !== draft) text.value = draft;
     text.disabled = missing;
-    this.find("send").disabled = draft.trim() === "" || missing;
+    text.ariaInvalid = excess > 0 ? "true" : null;
+    setText(this.find("limit"), excess > 0 ? excessWords(excess) : "");
+    this.find("send").disabled = draft.trim() === "" || missing || excess > 0;
     setText(this.find("send-label"), running ? gettext("Queue") : gettext("Send"));
     this.find("keys-idle").hidden = running;
     this.find("keys-running").hidden = !running;
   }
 
-  #showStop(stopping, running) {
+  #showStop(stopping, running, connection) {
     const stop = this.find("stop");
     stop.hidden = !running;
     stop.disabled = stopping !== null && !stopping.unconfirmed;
-    setText(this.find("stop-label"), stopWords(stopping));
+    setText(this.find("stop-label"), stopWords(stopping, connection));
     this.find("unconfirmed").hidden = !running || !stopping?.unconfirmed;
   }
 
@@ -70,10 +85,13 @@ class StudioComposer extends StudioElement {
     const { options } = state;
     if (options === null) return;
     const model = modelOf(state);
+    const fixed = fixedModelOf(state);
     const ids = new Set([...options.models.map(({ id }) => id), ...(model ? [model] : [])]);
     offer(this.find("model"), [...ids].map((id) => ({ id, name: modelName(id, options) })), model);
+    this.find("model").disabled = fixed !== "";
+    this.find("model").title = fixed && gettext("The role has a model of its own");
     this.find("demo").hidden = kindOf(model) !== "demo";
-    offer(this.find("role"), [{ id: "", name: gettext("No role") }, ...options.roles], roleOf(state));
+    offer(this.find("role"), rolesOf(state), roleOf(state));
     this.find("role-choice").hidden = options.roles.length === 0;
   }
 
@@ -82,33 +100,24 @@ class StudioComposer extends StudioElement {
   }
 
   #key(event) {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    const enter = enterOf(event, { mac: isMac(navigator.platform) });
+    if (enter === null || enter === "break") return;
     event.preventDefault();
-    this.find("form").requestSubmit();
+    this.#send(enter === "now" ? { whenBusy: "interrupt" } : {});
   }
 
   #submit(event) {
     event.preventDefault();
+    this.#send({});
+  }
+
+  #send(how) {
     const { open } = this.store.state;
     const text = this.find("text").value;
-    if (text.trim() === "") return;
+    if (this.find("send").disabled) return;
     const choice = choiceToSend(this.store.state);
     this.dispatchEvent(new CustomEvent("studio-sending", { bubbles: true }));
-    this.actions.send(open, text, choice);
-  }
-
-  /** The button is disabled by the click, so the focus goes where the next message is written. */
-  #stop() {
-    this.actions.stop(this.store.state.open);
-    this.focusText();
-  }
-
-  #escape(event) {
-    if (event.key !== "Escape" || event.defaultPrevented || event.isComposing) return;
-    const stop = this.find("stop");
-    if (stop.hidden || stop.disabled || document.querySelector("dialog[open]")) return;
-    event.preventDefault();
-    this.#stop();
+    this.actions.send(open, text, { ...choice, ...how });
   }
 
   #closeNotice() {
@@ -117,8 +126,14 @@ class StudioComposer extends StudioElement {
   }
 }
 
-function stopWords(stopping) {
+function excessWords(excess) {
+  const kib = number(Math.ceil(excess / KIB));
+  return fill(gettext("%(n)s KiB too long to be sent. Shorten it, or send it in parts."), { n: kib });
+}
+
+function stopWords(stopping, connection) {
   if (stopping === null) return gettext("Stop session");
+  if (connection !== "live") return gettext("Waits for the connection");
   return stopping.unconfirmed ? gettext("Stop again") : gettext("Stopping…");
 }
 

@@ -1,10 +1,12 @@
 /**
  * `<studio-holds>`: who holds new runs, since when and why; shown to everyone affected, released by those who may.
  */
-import { clone, reconcile, slot, write } from "#studio/dom";
+import { clone, reconcile, setText, slot, write } from "#studio/dom";
 import { StudioElement } from "#studio/elements/studio-element";
-import { moment } from "#studio/format";
+import { moment, waited } from "#studio/format";
 import { fill, gettext } from "#studio/text";
+
+const TICK_MS = 10_000;
 
 class StudioHolds extends StudioElement {
   listen() {
@@ -12,6 +14,7 @@ class StudioHolds extends StudioElement {
       const release = target.closest("[data-slot=release]");
       if (release) this.actions.release(release.closest("[data-key]").dataset.key);
     });
+    setInterval(() => this.#showAges(), TICK_MS);
   }
 
   render({ holds, options }) {
@@ -22,9 +25,15 @@ class StudioHolds extends StudioElement {
       update: (item, hold) => {
         const since = { name: hold.by, time: moment(hold.at) };
         write(item, { words: fill(gettext("New runs are held by %(name)s since %(time)s."), since), why: hold.reason });
+        slot(item, "age").dateTime = new Date(hold.at).toISOString();
         slot(item, "release").hidden = !options?.permissions.panic;
       },
     });
+    this.#showAges();
+  }
+
+  #showAges() {
+    for (const time of this.querySelectorAll("time")) setText(time, waited(Date.now() - new Date(time.dateTime)));
   }
 }
 

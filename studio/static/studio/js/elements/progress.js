@@ -18,13 +18,14 @@ const PHASES = {
   streaming: () => gettext("Answering"),
   tool: ({ tool }) => (tool ? fill(gettext("Using %(tool)s"), { tool }) : gettext("Using a tool")),
   retrying: () => gettext("The provider failed; trying again"),
-  stopping: () => gettext("Stopping"),
+  stopping: () => gettext("Stopping…"),
+  unheard: () => gettext("No connection; as last heard"),
   settling: () => gettext("Saving"),
 };
 
 class StudioProgress extends StudioElement {
   #timer = null;
-  #told = 0; // performance.now() of the latest progress
+  #told = { progress: null, at: 0 }; // the latest progress, and performance.now() when it came
   #heard = { message: null, at: 0 }; // the answer as it last grew, and when
 
   render(state) {
@@ -33,23 +34,24 @@ class StudioProgress extends StudioElement {
     const progress = active?.progress ?? null;
     const message = conversation?.messages.find(({ id }) => id === active?.messageId) ?? null;
     if (message !== this.#heard.message) this.#heard = { message, at: performance.now() };
-    if (!this.changed(active?.executionId, progress, conversation?.stopping)) return;
-    this.#told = performance.now();
+    const { status } = state.connection;
+    if (!this.changed(active?.executionId, progress, conversation?.stopping, status)) return;
+    if (progress !== this.#told.progress) this.#told = { progress, at: performance.now() };
     this.hidden = active === null;
     clearInterval(this.#timer);
     if (active === null) return;
-    this.#write(progress, conversation.stopping);
-    this.#timer = setInterval(() => this.#write(progress, conversation.stopping), TICK_MS);
+    const phase = phaseOf(conversation, status);
+    this.#write(progress, phase);
+    this.#timer = setInterval(() => this.#write(progress, phase), TICK_MS);
   }
 
-  #write(progress, stopping) {
-    const since = performance.now() - this.#told;
-    const phase = stopping ? "stopping" : (progress?.phase ?? "starting");
+  #write(progress, phase) {
+    const since = performance.now() - this.#told.at;
     const model = this.#heard.message?.model ?? modelOf(this.store.state);
     this.dataset.phase = phase;
     const silence = phase === "streaming" ? this.#silence() : "";
     setText(this.find("phase"), silence || (PHASES[phase]?.({ ...progress, model }) ?? phase));
-    setText(this.find("details"), details({ phase, ...progress }, since, this.#arrivedTokens()).join(" · "));
+    setText(this.find("details"), details({ ...progress, phase }, since, this.#arrivedTokens()).join(" · "));
   }
 
   #silence() {
@@ -63,6 +65,12 @@ class StudioProgress extends StudioElement {
     const characters = parts.map(({ text = "" }) => codePointLength(text)).reduce((sum, length) => sum + length, 0);
     return Math.ceil(characters / CHARS_PER_TOKEN);
   }
+}
+
+/** What was heard before the connection broke may not be so any more. */
+function phaseOf({ active, stopping }, connection) {
+  if (connection !== "live") return "unheard";
+  return stopping ? "stopping" : (active.progress?.phase ?? "starting");
 }
 
 function details({ phase, step, maxSteps, attempt, retryInMs, elapsedMs, outputTokens }, since, arrivedTokens) {
