@@ -36,7 +36,13 @@ def start(studio: Studio, *arguments: str, **changes: str) -> "subprocess.Popen[
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=_hear_ctrl_c,
     )
+
+
+def _hear_ctrl_c() -> None:
+    """Tests that were started in the background of a shell ignore Ctrl-C, and what they start would inherit it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 async def answer(process: "subprocess.Popen[str]") -> tuple[int, Any]:
