@@ -34,11 +34,13 @@ export function reconcile(parent, items, { key, create, update }) {
   const existing = new Map([...parent.children].map((element) => [element.dataset.key, element]));
   const wanted = new Set(items.map((item) => String(key(item))));
   for (const [id, element] of existing) if (!wanted.has(id)) element.remove(); // first: then nobody has to move for it
-  items.forEach((item, index) => {
+  let next = parent.firstElementChild;
+  items.forEach((item) => {
     const id = String(key(item));
     const element = existing.get(id) ?? create(item);
     element.dataset.key = id;
-    if (parent.children[index] !== element) parent.insertBefore(element, parent.children[index] ?? null);
+    if (element === next) next = next.nextElementSibling;
+    else parent.insertBefore(element, next);
     update(element, item);
   });
   if (focused?.isConnected && focused !== document.activeElement) focused.focus(); // what had to move lost it

@@ -4,7 +4,7 @@
 
 const language = () => globalThis.document?.documentElement.lang || "en";
 
-export const number = (value) => new Intl.NumberFormat(language()).format(value);
+export const number = (value) => numbers().format(value);
 
 /** @param {number} ms @returns {string} `4 ms`, `1.3 sec`, `2 min 5 sec` */
 export function duration(ms) {
@@ -26,7 +26,7 @@ export function waited(ms) {
 
 export function cost(usd) {
   const digits = { minimumFractionDigits: 2, maximumFractionDigits: usd < 0.01 ? 6 : 4 };
-  return new Intl.NumberFormat(language(), { style: "currency", currency: "USD", ...digits }).format(usd);
+  return numbers({ style: "currency", currency: "USD", ...digits }).format(usd);
 }
 
 /** @param {string|number} at ISO text, or milliseconds since the epoch. Today's times come without the date. */
@@ -38,5 +38,14 @@ export function moment(at, now = new Date()) {
 }
 
 function unit(value, name) {
-  return new Intl.NumberFormat(language(), { style: "unit", unit: name, unitDisplay: "short" }).format(value);
+  return numbers({ style: "unit", unit: name, unitDisplay: "short" }).format(value);
+}
+
+const formats = new Map();
+
+/** Making a format takes much longer than using it. */
+function numbers(options = {}) {
+  const key = JSON.stringify([language(), options]);
+  if (!formats.has(key)) formats.set(key, new Intl.NumberFormat(language(), options));
+  return formats.get(key);
 }

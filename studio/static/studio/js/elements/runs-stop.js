@@ -41,6 +41,7 @@ class StudioRunsStop extends StudioElement {
 
   /** What a filter hides is not stopped. */
   #chosen(state) {
+    if (state.selected.size === 0) return [];
     return shownRows(state, Date.now()).filter((row) => state.selected.has(row.id) && this.#may(row, state));
   }
 

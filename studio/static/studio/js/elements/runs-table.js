@@ -95,7 +95,7 @@ class StudioRunsTable extends StudioElement {
     setText(parts.step, number(row.steps));
     setText(parts.tokens, `${estimated ? "≈ " : ""}${number(inputTokens)} / ${number(outputTokens)}`);
     setText(parts.cost, costUsd === null ? "–" : cost(costUsd));
-    parts.time.title = moment(row.startedAt);
+    parts.time.title ||= moment(row.startedAt);
     this.#writeTime(parts, row);
   }
 
