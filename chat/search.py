@@ -35,12 +35,12 @@ CharField.register_lookup(Says)
 TextField.register_lookup(Says)
 
 
-def excerpt(text: str, query: str) -> str:
+def excerpt(text: str, query: str, around: int = AROUND_CHARS) -> str:
     """What stands around the first place where `text` says `query`, on one line; empty if it does not."""
     found = re.search(_regex(query), text)
     if found is None:
         return ""
-    start, end = max(0, found.start() - AROUND_CHARS), found.end() + AROUND_CHARS
+    start, end = max(0, found.start() - around), found.end() + around
     shown = " ".join(text[start:end].split())
     return f"{'…' if start else ''}{shown}{'…' if end < len(text) else ''}"
 
