@@ -13,13 +13,19 @@ from tests.provider import Record
 # A request is booked when its provider gets round to it, which a busy machine delays; by then its client has gone.
 LATE_S = 0.25
 ABORTED = "aborted"
-# The ends of tracebacks that these faults may leave in a log, and nothing else may.
+# What tracebacks may end in: always, and when this fault was there. Nothing else may be in a log.
 ALLOWED_ENDS = {
     "": re.compile(r"RuntimeError: .*on-purpose"),  # a tool of the tests
-    "postgres_restart": re.compile(r"[\w.]*\b(OperationalError|InterfaceError|AdminShutdown|CannotConnectNow)\b"),
+    "postgres_restart": re.compile(
+        r"[\w.]*\b(OperationalError|InterfaceError|AdminShutdown|CannotConnectNow)\b|"
+        r"django.db.utils.DatabaseError: the order was not written"
+    ),
+    # PostgreSQL ends the transaction of a process that sleeps in the middle of it
+    "freeze_long": re.compile(r"(psycopg|django\.db\.utils)\.OperationalError: .*server closed the connection"),
     # litellm's sessions, when the interpreter ends
     "terminate": re.compile(r"TypeError: 'NoneType' object is not callable"),
 }
+ENTRY = re.compile(r"^(?=\d{4}-\d\d-\d\d )", re.MULTILINE)
 TRACEBACK = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)+(?P<end>\S.*)$", re.MULTILINE)
 OTHER_TRACES = ("never retrieved", "was destroyed but", "never awaited")
 
@@ -140,10 +146,12 @@ def logs_tell_of_no_bug(evidence: Evidence, since: dict[Studio, int]) -> Iterato
     allowed = [pattern for kind, pattern in ALLOWED_ENDS.items() if kind in kinds]
     for worker in evidence.workers:
         log = worker.log_text(since[worker])
-        for found in TRACEBACK.finditer(log):
-            if not any(pattern.match(found["end"]) for pattern in allowed):
-                before = log[: found.start()].rstrip().rpartition("\n")[2]
-                yield f"in the log of {worker.directory.name}: {before}\n{found[0]}"
+        for entry in ENTRY.split(log):
+            ends = [
+                found["end"] for found in TRACEBACK.finditer(entry)
+            ]  # of a chain of exceptions, the last one counts
+            if ends and not any(pattern.match(ends[-1]) for pattern in allowed):
+                yield f"in the log of {worker.directory.name}: {entry}"
         for trace in OTHER_TRACES:
             if trace in log:
                 yield f"in the log of {worker.directory.name}: {trace}"
