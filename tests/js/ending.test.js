@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { announceEnding, canContinue, describeEnding, tookWords, usageWords } from "#studio/ending";
+import { announceEnding, canContinue, describeEnding, endingNote, tookWords, usageWords } from "#studio/ending";
 import { describeNotice } from "#studio/notice";
 
 const READER = { userName: "ann" };
@@ -46,7 +46,7 @@ test("an error shows what the server said", () => {
 
 test("a card says what was kept, by whom it was stopped and how long it took", () => {
   const ending = describeEnding(message(), READER);
-  assert.equal(ending.kept, "4 characters");
+  assert.equal(ending.kept, "2 words · 4 characters");
   assert.equal(fact(ending, "By"), "you (ann)");
   assert.equal(fact(ending, "Connection to the model closed after"), "2 ms");
   assert.equal(fact(ending, "Saved after"), "1.5 sec");
@@ -81,6 +81,27 @@ test("a stop before any output says so", () => {
 test("what is not known is not shown", () => {
   const ending = describeEnding(message({ stop: null, usage: null }), READER);
   assert.deepEqual(ending.facts.map(({ label }) => label), ["At"]);
+});
+
+test("a limit of the server has a card of its own for each, and says what the server said", () => {
+  const titles = ["max_output_tokens", "max_cost", "repeated_call"].map((finishReason) => {
+    const ending = describeEnding(message({ status: "error", abortReason: null, stop: null, error: "100 tokens.", finishReason }), READER);
+    assert.deepEqual([ending.tone, ending.detail], ["limit", "100 tokens."]);
+    return ending.title;
+  });
+  assert.equal(new Set(titles).size, 3);
+});
+
+test("an answer that the model or its provider cut says so, and a whole one does not", () => {
+  const note = (finishReason) => endingNote({ status: "completed", finishReason });
+  assert.match(note("length").title, /no longer/);
+  assert.match(note("content_filter").title, /filter/);
+  assert.deepEqual([note("stop"), note(null), endingNote({ status: "streaming", finishReason: null })], [null, null, null]);
+});
+
+test("a card says from where it was stopped, if not from here", () => {
+  const from = (source) => fact(describeEnding(message({ stop: { ...message().stop, source } }), READER), "From");
+  assert.deepEqual(["admin", "command", "web", "clock"].map(from), ["the administration", "the command line", undefined, undefined]);
 });
 
 test("a reason of a newer server still has a card", () => {

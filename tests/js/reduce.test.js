@@ -287,6 +287,28 @@ test("a failed command is noted where it was asked", () => {
   assert.equal(conversationAfter([reply], opened()).notice.code, "conflict");
 });
 
+const older = (over) => ({ ...snapshot(over), request: { type: "studio_chat_subscribe", sessionKey: KEY, limit: 50, before: "u1" } });
+
+test("an older page is asked for once, and may be asked for again when it did not come", () => {
+  const asked = reduce(opened({ messages: [userRow()] }), { type: "page_older_asked", sessionKey: KEY });
+  assert.equal(openConversation(asked).loadingOlder, true);
+  const failed = openConversation(reduce(asked, older({ ok: false, code: "disconnected" })));
+  assert.deepEqual([failed.loadingOlder, failed.missing, failed.notice], [false, false, null]);
+  const came = openConversation(reduce(asked, older({ messages: [row({ id: "a0" })] })));
+  assert.deepEqual([came.loadingOlder, came.messages.map(({ id }) => id)], [false, ["a0", "u1"]]);
+});
+
+test("messages far from the end are let go, and can be read again", () => {
+  const messages = Array.from({ length: 120 }, (_, index) => userRow({ id: `u${index}` }));
+  const kept = conversationAfter([{ type: "page_older_forgotten", sessionKey: KEY }], opened({ messages }));
+  assert.deepEqual([kept.messages.length, kept.messages.at(-1).id, kept.hasOlder], [50, "u119", true]);
+});
+
+test("a message that could not be sent anew says why", () => {
+  const reply = { type: "studio_chat_resend_ok", ok: false, code: "held", error: "", request: { type: "studio_chat_resend", sessionKey: KEY } };
+  assert.equal(conversationAfter([reply], opened()).notice.code, "held");
+});
+
 test("an unknown frame changes nothing", () => {
   const state = opened();
   assert.equal(reduce(state, { type: "studio_chat_tomorrow" }), state);

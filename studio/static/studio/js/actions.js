@@ -71,7 +71,12 @@ export class Actions extends Orders {
   }
 
   loadOlder(sessionKey, before) {
+    this.#store.dispatch({ type: "page_older_asked", sessionKey });
     this.#connection.request({ type: "studio_chat_subscribe", sessionKey, limit: PAGE_SIZE, before });
+  }
+
+  forgetOlder(sessionKey) {
+    this.#store.dispatch({ type: "page_older_forgotten", sessionKey });
   }
 
   /** After a load: what an earlier page asked is still on its way. @param {object[]} requests */
@@ -127,6 +132,12 @@ export class Actions extends Orders {
   again(how, sessionKey, messageId) {
     this.closeNotice(sessionKey);
     this.#connection.request({ type: `studio_chat_${how}`, sessionKey, messageId });
+  }
+
+  /** The reader's last message, with another text. */
+  resend(sessionKey, messageId, text) {
+    this.closeNotice(sessionKey);
+    this.#connection.request({ type: "studio_chat_resend", sessionKey, messageId, text });
   }
 
   draft(sessionKey, text) {

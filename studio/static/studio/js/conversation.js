@@ -8,6 +8,7 @@ import { codePointLength, dropCodePoints } from "#studio/codepoints";
 import { withQueue } from "#studio/waiting";
 
 export const PAGE_SIZE = 50; // messages of one subscribe, and of one older page
+export const KEPT_MESSAGES = 2 * PAGE_SIZE; // with more of them, those that are far from the end are let go
 const PROGRESS_FIELDS = ["phase", "step", "maxSteps", "tool", "attempt", "retryInMs", "elapsedMs", "outputTokens"];
 const NOT_TOLD = { input: null, output: null, error: null, startedAt: null, durationMs: null }; // of a call, at first
 const ENDED_KEPT = 20; // enough for every late event of the last few executions
@@ -21,6 +22,7 @@ export function emptyConversation(fresh = false) {
     stale: false,
     subscribing: false,
     hasOlder: false,
+    loadingOlder: false,
     warnings: [],
     messages: [],
     queue: [],
@@ -58,7 +60,13 @@ export function applySnapshot(conversation, reply) {
 export function applyOlderPage(conversation, reply) {
   const known = new Set(conversation.messages.map((message) => message.id));
   const older = reply.messages.filter((message) => !known.has(message.id));
-  return { ...conversation, hasOlder: isFullPage(reply), messages: [...older, ...conversation.messages] };
+  const messages = [...older, ...conversation.messages];
+  return { ...conversation, hasOlder: isFullPage(reply), loadingOlder: false, messages };
+}
+
+/** The last page stays; what is before it can be read again. */
+export function forgetOlder(conversation) {
+  return { ...conversation, hasOlder: true, messages: conversation.messages.slice(-PAGE_SIZE) };
 }
 
 /** One event of a run: dropped when known, applied when next, and a reason to subscribe again when there is a hole. */

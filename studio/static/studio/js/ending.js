@@ -16,10 +16,16 @@ import { fill, gettext, ngettext } from "#studio/text";
  */
 export function describeEnding(message, reader) {
   if (message.status !== "aborted" && message.status !== "error") return null;
-  const words = message.status === "error" ? errorWords(message) : abortWords(message);
+  const words = message.status === "error" ? (limitWords(message) ?? errorWords(message)) : abortWords(message);
   const subtle = message.abortReason === "user_interrupt";
   const reason = message.stop?.reason ? fill(gettext("Reason: %(reason)s"), { reason: message.stop.reason }) : "";
   return { detail: "", ...words, subtle, reason, kept: kept(message), facts: facts(message, reader) };
+}
+
+/** @returns {null | {tone: string, title: string, subtle: true}} what a reader of an answer that ended well should know */
+export function endingNote({ status, finishReason }) {
+  const title = status === "completed" && NOTES[finishReason]?.();
+  return title ? { tone: "quiet", title, subtle: true } : null;
 }
 
 /** Only what has a beginning can be continued: text that had arrived, or the result of a tool. */
@@ -46,6 +52,23 @@ export function usageWords(usage) {
   });
   const words = [usage.estimated ? fill(gettext("about %(tokens)s"), { tokens }) : tokens];
   return usage.costUsd === null || usage.costUsd === undefined ? words : [...words, cost(usage.costUsd)];
+}
+
+const NOTES = {
+  length: () => gettext("The answer ends here because the model gives no longer ones"),
+  content_filter: () => gettext("The provider's filter ended this answer"),
+};
+
+const LIMITS = {
+  max_output_tokens: () => gettext("Limit reached: the longest answer"),
+  max_cost: () => gettext("Limit reached: the cost of one answer"),
+  repeated_call: () => gettext("Limit reached: the same tool call again and again"),
+};
+
+function limitWords({ finishReason, error }) {
+  const title = LIMITS[finishReason]?.();
+  const advice = gettext("What had arrived is kept. Continue goes on from here with a new allowance.");
+  return title ? { tone: "limit", title, detail: error ?? "", advice } : null;
 }
 
 function errorWords({ error }) {
@@ -123,6 +146,8 @@ function kept({ text, parts }) {
   const length = codePointLength(text);
   const tools = toolResults(parts);
   const words = [];
+  const count = text.match(/\S+/gu)?.length ?? 0;
+  if (count) words.push(fill(ngettext("%(n)s word", "%(n)s words", count), { n: number(count) }));
   if (length) words.push(fill(ngettext("%(n)s character", "%(n)s characters", length), { n: number(length) }));
   if (tools) words.push(fill(ngettext("%(n)s tool result", "%(n)s tool results", tools), { n: number(tools) }));
   return words.length ? words.join(" · ") : gettext("Nothing had arrived yet");
@@ -135,6 +160,7 @@ function facts({ stop, finishedAt, usage }, { userName }) {
   const at = stop?.requestedAt ?? finishedAt;
   const rows = [
     [gettext("By"), by],
+    [gettext("From"), SOURCES[stop?.source]?.()],
     [gettext("At"), at && moment(at)],
     [gettext("Connection to the model closed after"), measured(stop?.upstreamClosedMs)],
     [gettext("Saved after"), measured(stop?.settledMs)],
@@ -142,6 +168,13 @@ function facts({ stop, finishedAt, usage }, { userName }) {
   ];
   return rows.filter(([, value]) => value).map(([label, value]) => ({ label, value }));
 }
+
+/** Where it was ordered, if not here. */
+const SOURCES = {
+  admin: () => gettext("the administration"),
+  command: () => gettext("the command line"),
+  hold: () => gettext("a hold on new runs"),
+};
 
 function measured(ms) {
   if (ms === null || ms === undefined) return "";

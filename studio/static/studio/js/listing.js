@@ -22,7 +22,8 @@ export const isUnread = (state, session) =>
 export function listAsked(state, { query = null }) {
   if (query === null) return { ...state, listing: { ...state.listing, loading: true } };
   if (query === "") return { ...state, search: null };
-  const search = state.search?.query === query ? state.search : { query, sessions: state.search?.sessions ?? null, done: false };
+  const again = { query, sessions: state.search?.sessions ?? null, done: false };
+  const search = state.search?.query === query ? state.search : again;
   return { ...state, search: { ...search, loading: true } };
 }
 
@@ -70,7 +71,8 @@ export function markSeen(state) {
 function searched(state, { ok, sessions, before, limit }) {
   if (!ok) return { ...state, search: { ...state.search, done: true, loading: false } };
   const found = before === null ? sessions : merged(state.search.sessions ?? [], sessions);
-  return { ...withMarks(state, sessions), search: { ...state.search, sessions: found, done: sessions.length < limit, loading: false } };
+  const search = { ...state.search, sessions: found, done: sessions.length < limit, loading: false };
+  return { ...withMarks(state, sessions), search };
 }
 
 /** Without a connection nothing more is asked for; with the next one the list is read anew. */

@@ -1,14 +1,17 @@
 /**
  * Markdown to DOM, block by block. Promise: only blocks whose source changed are rendered again, nothing reaches the page
- * unsanitised, no remote image is loaded, raw HTML is shown as the text that it is, and links open apart.
+ * unsanitised, no remote image is loaded, raw HTML and maths are shown as the text that they are, and links open apart and
+ * tell nobody where they were.
  */
 import DOMPurify from "dompurify";
 import { Marked } from "marked";
 
+import { Blocks } from "#studio/blocks";
 import { clone, slot } from "#studio/dom";
-import { withoutUnfinishedHead } from "#studio/tables";
+import { MATH } from "#studio/math";
+import { fill, gettext } from "#studio/text";
 
-const marked = new Marked({ gfm: true, breaks: true });
+const marked = new Marked({ gfm: true, breaks: true, extensions: MATH });
 const HARMLESS_HTML = /^<\/?(br|sub|sup|kbd|u|mark)\s*\/?>$/i;
 const SANITIZE = {
   RETURN_DOM_FRAGMENT: true,
@@ -17,6 +20,7 @@ const SANITIZE = {
   FORBID_TAGS: ["img", "style", "form", "button", "select", "textarea", "video", "audio", "picture", "source"],
   FORBID_ATTR: ["style", "id", "name"],
 };
+const read = new WeakMap(); // element → the blocks of its text
 let highlighter = null;
 
 /**
@@ -24,18 +28,18 @@ let highlighter = null;
  * @param {{open: boolean}} options `open` while the text still grows: its last block may change, and is not highlighted
  */
 export function renderMarkdown(element, text, { open }) {
-  const tokens = marked.lexer(open ? withoutUnfinishedHead(text) : text);
-  const blocks = tokens.filter(({ type }) => type !== "space" && type !== "def");
-  const linked = !open && Object.keys(tokens.links).length > 0; // a late definition changes earlier blocks
-  blocks.forEach((token, index) => {
-    const last = open && index === blocks.length - 1;
+  if (!read.has(element)) read.set(element, new Blocks((source) => marked.lexer(source)));
+  const { from, tokens, links } = read.get(element).read(text.replaceAll("\r\n", "\n"), { open });
+  const linked = !open && Object.keys(links).length > 0; // a late definition changes earlier blocks
+  tokens.forEach((token, index) => {
+    const last = open && index === tokens.length - 1;
     const source = `${last ? "open" : "closed"}:${token.raw.trimEnd()}`;
-    const block = element.children[index] ?? element.appendChild(clone("markdown-block"));
-    if (block.source === source && !linked) return;
+    const block = element.children[from + index] ?? element.appendChild(clone("markdown-block"));
+    if (block.source === source && !(linked && source.includes("["))) return;
     block.source = source;
-    block.replaceChildren(renderBlock(token, tokens.links, last));
+    block.replaceChildren(renderBlock(token, links, last));
   });
-  while (element.children.length > blocks.length) element.lastElementChild.remove();
+  while (element.children.length > from + tokens.length) element.lastElementChild.remove();
 }
 
 function renderBlock(token, links, open) {
@@ -48,10 +52,10 @@ function renderBlock(token, links, open) {
   return fragment;
 }
 
-/** Images become links; HTML in the answer is text, so that it can be read. */
+/** Images become links, since loading one tells its server who reads what; HTML in the answer is text, to be read. */
 function tame(token) {
   if (token.type === "image") {
-    const text = token.text || token.href;
+    const text = fill(gettext("Picture: %(text)s"), { text: token.text || token.href });
     Object.assign(token, { type: "link", tokens: [{ type: "text", raw: text, text }] });
   } else if (token.type === "html" && !HARMLESS_HTML.test(token.raw.trim())) {
     const text = token.raw.trimEnd();
@@ -63,6 +67,7 @@ function tame(token) {
 function openApart(link) {
   link.target = "_blank";
   link.rel = "noopener noreferrer";
+  link.referrerPolicy = "no-referrer";
 }
 
 function wrapTable(table) {

@@ -4,7 +4,14 @@
  * Frames come from the server (`studio_chat_*`; a reply carries the `request` that it answers) and from the page itself
  * (`page_*`). An unknown frame changes nothing, so that a newer server does not break an older page.
  */
-import { applyOlderPage, applyRunEvent, applySnapshot, emptyConversation, markStale } from "#studio/conversation";
+import {
+  applyOlderPage,
+  applyRunEvent,
+  applySnapshot,
+  emptyConversation,
+  forgetOlder,
+  markStale,
+} from "#studio/conversation";
 import { initialWatch, WATCHING } from "#studio/watching";
 import * as list from "#studio/listing";
 import { queueAnswered, queueAsked, rescued, restored, sendAnswered, sendAsked, withQueue } from "#studio/waiting";
@@ -60,6 +67,8 @@ const HANDLERS = {
   page_connection: (state, { status, code = null, retryInMs = null }) => reconnected(state, { status, code, retryInMs }),
   page_open: (state, { sessionKey, fresh = false }) => openOne(state, sessionKey, fresh),
   page_subscribing: (state, { sessionKey }) => change(state, sessionKey, () => ({ stale: false, subscribing: true })),
+  page_older_asked: (state, { sessionKey }) => change(state, sessionKey, () => ({ loadingOlder: true })),
+  page_older_forgotten: (state, { sessionKey }) => change(state, sessionKey, forgetOlder),
   page_draft: (state, { sessionKey, text }) => change(state, sessionKey, () => ({ draft: text })),
   page_choice: chosen,
   page_list_asked: list.listAsked,
@@ -87,6 +96,7 @@ const HANDLERS = {
   studio_chat_queue_remove_ok: queueReply,
   studio_chat_continue_ok: noteFailure,
   studio_chat_regenerate_ok: noteFailure,
+  studio_chat_resend_ok: noteFailure,
   studio_chat_error: noteFailure,
 
   studio_chat_message: runEvent,
@@ -164,6 +174,7 @@ const stopping = (active, unconfirmed = false) => ({ executionId: active?.execut
 
 function subscribed(state, { request, ...reply }) {
   const { sessionKey } = request;
+  if (!reply.ok && request.before) return change(state, sessionKey, () => ({ loadingOlder: false }));
   if (!reply.ok) return subscribeFailed(state, sessionKey, reply);
   if (request.before) return change(state, sessionKey, (one) => applyOlderPage(one, { ...reply, request }));
   const next = change(state, sessionKey, (conversation) => applySnapshot(conversation, { ...reply, request }));
