@@ -67,8 +67,8 @@ def _message(state: State, event: Frame) -> None:
             state["messages"][index] = message
             break
     else:
-        state["messages"].append(message)
-    if message["status"] == "streaming":
+        _place(state["messages"], message)
+    if message["status"] == "streaming" and not _is_later(state["active"], message):
         seq = event["seq"]
         state["active"] = {
             "executionId": event["executionId"],
@@ -78,6 +78,18 @@ def _message(state: State, event: Frame) -> None:
         }
     elif message["role"] == "assistant" and _is_active(state, event):
         state["active"] = None
+
+
+def _place(messages: list[Frame], message: Frame) -> None:
+    """Two turns of different workers may be told out of order: a new message stands where its id says."""
+    place = len(messages)
+    while place and int(messages[place - 1]["id"]) > int(message["id"]):
+        place -= 1
+    messages.insert(place, message)
+
+
+def _is_later(active: Frame | None, message: Frame) -> bool:
+    return active is not None and int(active["messageId"]) > int(message["id"])
 
 
 def _progress(state: State, event: Frame) -> None:
@@ -97,7 +109,7 @@ def _delta(state: State, event: Frame) -> None:
     part["text"] += event["text"]
     if event["kind"] == "text":
         message["text"] = "".join(part["text"] for part in parts if part["kind"] == "text")
-    state["active"]["seq"] = event["seq"]
+    _follow(state, event)
 
 
 def _tool(state: State, event: Frame) -> None:
@@ -107,7 +119,7 @@ def _tool(state: State, event: Frame) -> None:
         parts.append({"kind": "tool", "step": _step(state), **fields})
     else:
         parts[index].update(fields)
-    state["active"]["seq"] = event["seq"]
+    _follow(state, event)
 
 
 def _result(state: State, event: Frame) -> None:
@@ -124,6 +136,11 @@ def _replace(name: str, source: str) -> Any:
 
 def _is_active(state: State, event: Frame) -> bool:
     return state["active"] is not None and state["active"]["executionId"] == event["executionId"]
+
+
+def _follow(state: State, event: Frame) -> None:
+    if _is_active(state, event):
+        state["active"]["seq"] = event["seq"]
 
 
 def _find(state: State, message_id: str) -> Frame:

@@ -127,6 +127,23 @@ test("a message seen through another process opens the run without numbers", () 
   assert.equal(conversation.messages[0].text, "so far");
 });
 
+test("a turn that another worker tells of too late stands before the later one, and is not the running one", () => {
+  const later = [userRow({ id: "12", executionId: "run-2" }), row({ id: "13", executionId: "run-2" })];
+  const running = { executionId: "run-2", messageId: "13", seq: 4, progress: null };
+  const late = [userRow({ id: "10" }), row({ id: "9" }), row({ id: "11" })].map((message) => event("message", null, { message }));
+  const conversation = conversationAfter(late, opened({ messages: later, active: running }));
+  assert.deepEqual(conversation.messages.map(({ id }) => id), ["9", "10", "11", "12", "13"]);
+  assert.deepEqual(conversation.active, running);
+});
+
+test("a later turn that another worker tells of outlives the end of the one before", () => {
+  const began = event("message", null, { executionId: "run-2", message: row({ id: "13", executionId: "run-2" }) });
+  const ended = [event("message", null, { message: row({ id: "11", status: "aborted" }) }), result(null, { messageId: "11" })];
+  const running = { executionId: RUN, messageId: "11", seq: 4, progress: null };
+  const conversation = conversationAfter([began, ...ended], opened({ messages: [row({ id: "11" })], active: running }));
+  assert.equal(conversation.active.executionId, "run-2");
+});
+
 test("a stop is being stopped from the click until the result", () => {
   const asked = play([...RUN_FRAMES, { type: "page_stop_asked", sessionKey: KEY }], opened());
   assert.deepEqual(openConversation(asked).stopping, { executionId: RUN, unconfirmed: false });

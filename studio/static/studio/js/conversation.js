@@ -123,14 +123,24 @@ function begin({ executionId, seq }) {
 }
 
 function applyMessage(conversation, { message, executionId, seq }) {
-  const known = conversation.messages.some(({ id }) => id === message.id);
-  const messages = known
-    ? conversation.messages.map((other) => (other.id === message.id ? message : other))
-    : [...conversation.messages, message];
-  if (message.role !== "assistant" || message.status !== "streaming") return { ...conversation, messages };
-  const active = conversation.active ?? begin({ executionId, seq: seq ?? null });
-  return { ...conversation, messages, active: { ...active, messageId: message.id } };
+  const messages = withMessage(conversation.messages, message);
+  const { active } = conversation;
+  const streams = message.role === "assistant" && message.status === "streaming";
+  if (!streams || isAfter(active?.messageId, message.id)) return { ...conversation, messages };
+  const own = active?.executionId === executionId ? active : begin({ executionId, seq: seq ?? null });
+  return { ...conversation, messages, active: { ...own, messageId: message.id } };
 }
+
+/** Two turns of different workers may be told out of order: a new message stands where its id says. */
+function withMessage(messages, message) {
+  if (messages.some(({ id }) => id === message.id)) {
+    return messages.map((other) => (other.id === message.id ? message : other));
+  }
+  const place = messages.findLastIndex(({ id }) => !isAfter(id, message.id)) + 1;
+  return [...messages.slice(0, place), message, ...messages.slice(place)];
+}
+
+const isAfter = (id, other) => Number(id) > Number(other);
 
 function applyProgress(conversation, event) {
   if (conversation.active === null) return conversation;
