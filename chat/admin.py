@@ -10,9 +10,11 @@ from django.urls import reverse
 from django.utils.formats import number_format
 from django.utils.html import format_html
 from django.utils.text import Truncator
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from chat.models import AgentRole, ChatMessage, ChatSession, MessageRole, QueuedMessage
+from chat.role_form import AgentRoleForm
 from kernel import words
 from kernel.admin import AbortedRunAdmin
 from kernel.models import AbortedRun
@@ -25,8 +27,18 @@ EXCERPT_CHARS = 80
 class AgentRoleAdmin(admin.ModelAdmin):
     """The agents' profiles."""
 
-    list_display = ("name", "model", "max_steps")
+    form = AgentRoleForm
+    list_display = ("name", "model", "tool_list", *AgentRole.LIMITS)
     search_fields = ("name", "instructions")
+    fieldsets = (
+        (None, {"fields": ("name", "instructions")}),
+        (_("What it works with"), {"fields": ("model", "tools")}),
+        (_("Limits of one turn"), {"fields": tuple(AgentRole.LIMITS)}),
+    )
+
+    @admin.display(description=_("tools"))
+    def tool_list(self, role: AgentRole) -> str:
+        return gettext("all") if role.tool_names is None else Truncator(", ".join(role.tool_names)).chars(EXCERPT_CHARS)
 
 
 @admin.register(ChatSession)

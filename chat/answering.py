@@ -5,12 +5,14 @@ worker of is obeyed all the same.
 """
 
 import functools
+import logging
 
 from django.conf import settings
 
 from chat.admission import Started
 from chat.briefing import Briefing, brief
 from chat.live import LiveTurn
+from chat.toolbox import toolbox
 from kernel import agent, conf, lanes
 from kernel.abort import AbortReason
 from kernel.llm import catalog, local
@@ -20,6 +22,8 @@ from kernel.mcp.roster import Roster
 from kernel.models import ExecutionRecord, Hold
 from kernel.registry import Execution
 from kernel.tools import Toolbox
+
+logger = logging.getLogger(__name__)
 
 # Reason, by, source, why.
 Order = tuple[str, str, str, str]
@@ -33,6 +37,8 @@ async def answer(started: Started, execution: Execution, turn: LiveTurn, servers
     _obey(execution, order)
     if model_name != local.NAME:  # it takes none
         tools = await servers.add_to(tools, configs, briefing.tool_names)
+    if missing := [name for name in briefing.tool_names or () if name not in tools]:
+        logger.warning("A role names tools that are not there: %s", ", ".join(missing), extra={"action": "role"})
     answering = agent.Agent(
         model=model,
         model_name=model_name,
@@ -48,12 +54,6 @@ async def answer(started: Started, execution: Execution, turn: LiveTurn, servers
         most_tokens=most_output_tokens(model_name),
     )
     return await agent.run(answering, execution, turn.tell)
-
-
-@functools.cache
-def toolbox() -> Toolbox:
-    """The tools of STUDIO_TOOLS. Raises `ToolDefinitionError`."""
-    return Toolbox.load(settings.STUDIO_TOOLS)
 
 
 async def _checkpoint(record: ExecutionRecord, execution: Execution) -> None:

@@ -22,6 +22,14 @@ class AgentRole(models.Model):
     Each limit that it names holds instead of the server's, lower or higher: whoever edits roles decides for the server.
     """
 
+    # Its limits, and the settings for which they stand in.
+    LIMITS = {
+        "max_steps": "STUDIO_MAX_STEPS",
+        "max_output_tokens": "STUDIO_MAX_OUTPUT_TOKENS",
+        "max_cost_usd": "STUDIO_MAX_COST_USD",
+        "max_repeated_calls": "STUDIO_MAX_REPEATED_CALLS",
+    }
+
     name = models.CharField(max_length=100, unique=True)
     instructions = models.TextField(blank=True)
     model = models.CharField(max_length=255, blank=True)

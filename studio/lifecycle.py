@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from chat import lifecycle as chat_lifecycle
-from chat.answering import toolbox
+from chat.toolbox import toolbox
 from kernel import lanes
 from kernel.hub import Hub, hub
 from kernel.llm import catalog, litellm_model

@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from chat.models import AgentRole, ChatMessage, ChatSession, QueuedMessage
+from chat.models import ChatMessage, ChatSession, QueuedMessage
 from kernel import lanes, orders
 from kernel.control import Target
 from kernel.models import Hold
@@ -76,17 +76,6 @@ def test_a_session_leads_to_its_messages(session: ChatSession) -> None:
     link = f"{page(ChatMessage)}?session__id__exact={session.pk}"
     assert link in client.get(page(ChatSession)).text
     assert [row.text for row in client.get(link).context["cl"].queryset] == ["a secret question"]
-
-
-def test_roles_are_edited() -> None:
-    client = browser("add_agentrole", "change_agentrole", "view_agentrole")
-    form = {"name": "Clerk", "instructions": "Be brief.", "model": "", "tools": '["add"]', "max_steps": "3"}
-    assert client.post(page(AgentRole, "add"), form).status_code == 302
-    role = AgentRole.objects.get()
-    assert (role.name, role.tools, role.max_steps) == ("Clerk", ["add"], 3)
-    client.post(page(AgentRole, "change", role.pk), {**form, "name": "Scribe", "tools": ""})
-    role.refresh_from_db()
-    assert (role.name, role.tools) == ("Scribe", None)
 
 
 def test_an_aborted_run_tells_how_much_of_its_answer_was_kept(session: ChatSession) -> None:

@@ -1,4 +1,4 @@
-"""The tool that searches earlier sessions: the person's own only, in any spelling, the best first, at a bounded cost."""
+"""The tool that searches earlier sessions: the person's own, in any spelling, the best first, at a bounded cost."""
 
 import json
 from collections.abc import Iterator
