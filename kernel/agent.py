@@ -59,40 +59,44 @@ class Agent:
 async def run(agent: Agent, execution: Execution, tell: Callable[[Event], None]) -> str:
     """Answer; return the finish reason. Usage and steps grow on `execution`. Raises `ModelError` or `LimitReached`."""
     messages = list(agent.history)
-    guard = Guard(agent.allowance, agent.price)
+    turn = _Turn(agent=agent, execution=execution, tell=tell, guard=Guard(agent.allowance, agent.price))
     for step in range(1, agent.max_steps + 1):
         if step > 1:
             await agent.checkpoint()
         execution.signal.raise_if_aborted()
         final = step == agent.max_steps
         execution.steps = step
-        answer = await _Call(agent, execution, tell, guard, step, final).perform(messages)
-        if not answer.calls or final:
-            tell(StepFinished(step=step, usage=answer.usage, finish_reason=answer.finish_reason))
-            return answer.finish_reason
-        messages.append(answer.as_message())
-        _check(guard, execution, tell, step, answer.calls)
-        messages += await _run_tools(agent, execution, tell, step, answer.calls)
+        answer = await _Call(turn, step, final).perform(messages)
+        if answer.calls and not final:
+            messages.append(answer.as_message())
+            _check(turn, step, answer.calls)
+            messages += await _run_tools(turn, step, answer.calls)
         tell(StepFinished(step=step, usage=answer.usage, finish_reason=answer.finish_reason))
+        if not answer.calls or final:
+            return answer.finish_reason
     raise AssertionError("the last step returns")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Turn:
+    """What the steps of one turn share. `call_ids` are those of all its calls: some providers count anew each time."""
+
+    agent: Agent
+    execution: Execution
+    tell: Callable[[Event], None]
+    guard: Guard
+    call_ids: set[str] = field(default_factory=set)
 
 
 class _Call:
     """One model call of one step: reads the stream, tells what arrives, and counts it even when it is cut off."""
 
-    def __init__(
-        self,
-        agent: Agent,
-        execution: Execution,
-        tell: Callable[[Event], None],
-        guard: Guard,
-        step: int,
-        final: bool,
-    ):
-        self._agent = agent
-        self._execution = execution
-        self._tell = tell
-        self._guard = guard
+    def __init__(self, turn: _Turn, step: int, final: bool):
+        self._turn = turn
+        self._agent = turn.agent
+        self._execution = turn.execution
+        self._tell = turn.tell
+        self._guard = turn.guard
         self._step = step
         self._final = final
         self._answer = Answer()
@@ -173,17 +177,19 @@ class _Call:
         self._count(delta.arguments)
         call = self._by_index.get(delta.index)
         if call is None:
-            taken = {c.call_id for c in self._answer.calls}
-            given = storable(delta.call_id)[:NAME_MAX]
-            call_id = given if given and given not in taken else ""
-            call = ToolCall(call_id=call_id or f"call_{self._execution.id[:8]}_{self._step}_{delta.index}")
-            self._by_index[delta.index] = call
+            call = self._by_index[delta.index] = ToolCall(call_id=self._own_id(delta))
             self._answer.calls.append(call)
         call.pieces.append(delta.arguments)
         if delta.name and not call.name:
             call.name = storable(delta.name)[:NAME_MAX]
         if delta.name and not self._final:  # on the last step there are no tools: what is called all the same is not
             self._tell(ToolStarted(step=self._step, call_id=call.call_id, name=call.name, input=None))
+
+    def _own_id(self, delta: CallDelta) -> str:
+        given, taken = storable(delta.call_id)[:NAME_MAX], self._turn.call_ids
+        own = given if given and given not in taken else f"call_{self._execution.id[:8]}_{self._step}_{delta.index}"
+        taken.add(own)
+        return own
 
     def _output_began(self) -> None:
         if self._execution.first_output_s is None:
@@ -224,22 +230,22 @@ class _Call:
         return Usage(input_tokens=sent, output_tokens=received, cost_usd=cost, estimated=True)
 
 
-def _check(guard: Guard, execution: Execution, tell: Callable[[Event], None], step: int, calls: list[ToolCall]) -> None:
+def _check(turn: _Turn, step: int, calls: list[ToolCall]) -> None:
     """Before the tools of a step are run: what no further model call would read is not done. Raises `LimitReached`."""
     try:
-        guard.check(execution.usage, Usage())
-        guard.check_calls((call.name, call.arguments) for call in calls)
+        turn.guard.check(turn.execution.usage, Usage())
+        turn.guard.check_calls((call.name, call.arguments) for call in calls)
     except LimitReached as reached:
+        why = f"Not run: {reached.message}"
         for call in calls:
-            refused = f"Not run: {reached.message}"
-            tell(ToolFinished(step=step, call_id=call.call_id, name=call.name, state=ToolState.ERROR, error=refused))
+            ended = ToolFinished(step=step, call_id=call.call_id, name=call.name, state=ToolState.ERROR, error=why)
+            turn.tell(ended)
         raise
 
 
-async def _run_tools(
-    agent: Agent, execution: Execution, tell: Callable[[Event], None], step: int, calls: list[ToolCall]
-) -> list[Message]:
+async def _run_tools(turn: _Turn, step: int, calls: list[ToolCall]) -> list[Message]:
     """Run the calls of one step together and return their answers for the model, in order."""
+    agent, execution, tell = turn.agent, turn.execution, turn.tell
     execution.phase = Phase.TOOL
     run = RunContext(execution_id=execution.id, session_key=execution.session_key, user_id=execution.user_id)
     names = ", ".join(call.name for call in calls)

@@ -291,6 +291,15 @@ async def test_calls_that_share_an_id_are_told_apart() -> None:
     assert (first["content"], second["content"]) == ("2", "4")
 
 
+async def test_calls_of_two_steps_that_share_an_id_are_told_apart() -> None:
+    again = [*call("add", '{"a":1,"b":1}'), CALLS]
+    run = Run(again, again, words(1))
+    await run.perform()
+    ids = [event.call_id for event in run.of(ToolFinished)]
+    assert len(set(ids)) == 2
+    assert [message["tool_call_id"] for message in run.sent(2) if message["role"] == "tool"] == ids
+
+
 async def test_a_call_that_never_got_a_name_is_dropped() -> None:
     run = Run([text("hm"), CallDelta(index=0, arguments="{}"), STOP])
     assert await run.perform() == "stop"
