@@ -29,18 +29,23 @@ class End:
     session: ChatSession
     queue_length: int
     first_turn: bool
+    question: ChatMessage | None = None  # the person's message, where it is to be told too
 
 
 def unnumbered(end: End) -> list[objects.Object]:
-    """The end as told by a worker that did not run the turn: the settled message, whole, then the result."""
+    """The end as told by a worker that did not run the turn: the settled message, whole, then the result.
+
+    The person's message comes first: its owner may have been lost before it told of it.
+    """
     envelope: objects.Object = {
         "sessionKey": end.session.key,
         "executionId": str(end.record.pk),
         "seq": None,
     }
-    message = objects.message(end.answer, end.session.key)
+    rows = [row for row in (end.question, end.answer) if row is not None]
+    messages = [objects.message(row, end.session.key) for row in rows]
     return [
-        {"type": "studio_chat_message", **envelope, "message": message},
+        *({"type": "studio_chat_message", **envelope, "message": message} for message in messages),
         {"type": "studio_chat_result", **envelope, **objects.result(end.record, end.answer)},
     ]
 
@@ -72,6 +77,15 @@ def _finish_reason(outcome: Outcome) -> str:
     """The provider's, or the code of the limit that was reached."""
     told = outcome.value if outcome.status is Status.COMPLETED else getattr(outcome.value, "finish_reason", "")
     return storable(told)[:FINISH_REASON_MAX]
+
+
+def read_foreign_end(execution_id: str) -> End | None:
+    """The end of a turn that this worker did not run, to be told whole; None if its session is gone."""
+    end = read_end(execution_id)
+    if end is None:
+        return None
+    asked = ChatMessage.objects.filter(execution=end.record, role=MessageRole.USER).select_related("execution")
+    return replace(end, question=asked.first())
 
 
 def read_end(execution_id: str) -> End | None:

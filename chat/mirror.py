@@ -18,7 +18,7 @@ from django.db.models import Count, Exists, OuterRef, Q
 from django.db.models.functions import Now
 
 from chat import objects, transcript
-from chat.ends import End, read_end, unnumbered
+from chat.ends import End, read_foreign_end, unnumbered
 from chat.holds import HoldNews
 from chat.live import SESSION_TOPIC, session_topic
 from chat.models import ChatMessage, ChatSession, QueuedMessage
@@ -128,7 +128,7 @@ def _read(
         seen.messages = _messages([*running, *ended], seen.keys)
         seen.queues = _queues(seen.keys)
         seen.sessions = _sessions(seen.keys)
-    seen.ends = [end for pk in ended if (end := read_end(str(pk))) is not None]
+    seen.ends = [end for pk in ended if (end := read_foreign_end(str(pk))) is not None]
     return seen
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from chat import admission, news, queue
 from chat.admission import Outgoing, Owner, Queued, Repeated, Started
 from chat.answering import answer
-from chat.ends import End, read_end, write_end
+from chat.ends import End, read_foreign_end, write_end
 from chat.errors import Conflict
 from chat.live import LiveTurn
 from chat.mirror import Mirror
@@ -126,7 +126,7 @@ class Turns:
     async def announce_foreign(self, execution_ids: list[str]) -> None:
         """Tell the readers of ends that were written for turns that this worker does not run."""
         for execution_id in execution_ids:
-            end = await lanes.reads.run(read_end, execution_id)
+            end = await lanes.reads.run(read_foreign_end, execution_id)
             if end is not None:
                 news.tell_end(end, None)
 

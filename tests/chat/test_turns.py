@@ -15,7 +15,7 @@ from kernel.llm.model import Delta, Finished, ModelError
 from kernel.models import ExecutionRecord, Hold, Intent
 from kernel.worker import ThisWorker
 from tests.chat.live_studio import Studio, hanging
-from tests.chat.rows import outgoing, owner
+from tests.chat.rows import outgoing, owner, settle, start
 from tests.fakes import Gate, words
 from tests.kernel.live import db
 from tests.kernel.rows import aborted
@@ -199,6 +199,23 @@ async def test_an_end_that_another_worker_wrote_is_told_whole_and_without_a_numb
     result = await studio.result(started)
     assert (result["seq"], result["abortReason"]) == (None, "worker_lost")
     assert len(studio.worker.registry) == 0
+
+
+async def test_of_a_turn_whose_owner_was_lost_before_it_told_of_it_the_persons_message_is_told_too(
+    studio: Studio,
+) -> None:
+    lost = await db(start)
+    studio.follow(lost.session)
+    await db(lambda: settle(lost, aborted("worker_lost")))
+    await studio.turns.announce_foreign([str(lost.record.pk)])
+    run = [frame for frame in studio.frames if frame.get("executionId")]
+    told = [(frame["type"], frame["seq"], frame.get("message", {}).get("role")) for frame in run]
+    assert told == [
+        ("studio_chat_message", None, "user"),
+        ("studio_chat_message", None, "assistant"),
+        ("studio_chat_result", None, None),
+    ]
+    assert run[0]["message"]["text"] == "hello"
 
 
 # The queue
