@@ -92,6 +92,7 @@ class StudioRunsTable extends StudioElement {
     setText(parts.model, modelName(row.model, options) || "–");
     parts.model.title = row.model;
     setText(parts.worker, row.worker ?? "–");
+    parts.worker.title = row.worker ?? "";
     setText(parts.step, number(row.steps));
     setText(parts.tokens, `${estimated ? "≈ " : ""}${number(inputTokens)} / ${number(outputTokens)}`);
     setText(parts.cost, costUsd === null ? "–" : cost(costUsd));
