@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
+from kernel.aio import finish
 from kernel.mcp.errors import McpFailure, SessionOver, Silent
 from kernel.mcp.models import ServerConfig
 from kernel.mcp.translate import text_of, tools_of
@@ -107,6 +108,11 @@ class Link:
         return self._listed_s is not None
 
     @property
+    def is_open(self) -> bool:
+        """Whether there is a connection, or one being made."""
+        return self._session is not None or self._opening is not None
+
+    @property
     def _usable_session(self) -> "Session | None":
         return self._session if self._session is not None and self._session.usable else None
 
@@ -144,6 +150,7 @@ class Link:
             await asyncio.wait({session.opened})
         except asyncio.CancelledError:
             session.ended.cancel()
+            await finish(asyncio.wait({session.ended}))  # a program is not left behind
             raise
         failure = session.opened.exception()
         if failure is None:

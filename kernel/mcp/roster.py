@@ -32,6 +32,7 @@ class Roster:
     def __init__(self, worker: ThisWorker):
         self._worker = worker
         self._links: dict[int, Link] = {}
+        self._retired: list[Link] = []
         self._looking: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -55,15 +56,18 @@ class Roster:
         """End all connections, and the programs behind them."""
         if self._looking is not None:
             self._looking.cancel()
-        links, self._links = list(self._links.values()), {}
+        links = [*self._links.values(), *self._retired]
+        self._links, self._retired = {}, []
         await asyncio.gather(*(link.close() for link in links))
 
     def _follow(self, configs: list[ServerConfig]) -> None:
         """Keep a link to each of these servers as they are now, and to no other."""
         wanted = {config.pk: config for config in configs}
+        self._retired = [link for link in self._retired if link.is_open]
         for pk, link in list(self._links.items()):
             if wanted.get(pk) != link.config:
-                self._links.pop(pk).retire()
+                self._retired.append(self._links.pop(pk))
+                link.retire()
         for pk, config in wanted.items():
             if pk not in self._links:
                 self._links[pk] = Link(config, self._worker.spawn, self._noter(pk))

@@ -23,7 +23,7 @@ from kernel.mcp.program import Program
 
 logger = logging.getLogger(__name__)
 
-CLOSE_S = 3.0  # for a program to end and for an address to be told; then it is cut off
+CLOSE_S = 3.0  # for a program to end and for an address to be told; then it is cut off, which has as long again
 TOOLS_MAX = 1000
 PAGES_MAX = 100
 
@@ -87,12 +87,13 @@ class Session:
         self._wake.set()
 
     async def close(self) -> None:
-        """End now, calls and all, within `CLOSE_S`."""
+        """End now, calls and all, within twice `CLOSE_S`."""
         self.retire()
         for call in self._calls:
             call.cancel()
         await asyncio.wait({self.ended}, timeout=CLOSE_S)
         self.ended.cancel()
+        await asyncio.wait({self.ended}, timeout=CLOSE_S)
 
     async def _live(self) -> McpFailure | None:
         """The owner's whole life. Return why it ended, if not in good order."""

@@ -2,7 +2,8 @@
 
     program.py LOG MODE
 
-Every message that it receives is appended to LOG, one a line. What it lists and how it answers is MODE's.
+Every message that it receives is appended to LOG, one a line, and its process's id to LOG.pids. What it lists and how
+it answers is MODE's.
 """
 
 import json
@@ -25,10 +26,12 @@ waiting: list[Any] = []  # ids of calls that are answered when they are called o
 
 
 def main() -> None:
+    pids = [os.getpid()]
     if MODE == "deaf":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        child = subprocess.Popen(["sleep", "600"])
-        record({"pids": [os.getpid(), child.pid]})
+        pids.append(subprocess.Popen(["sleep", "600"]).pid)
+    with open(f"{LOG}.pids", "a") as file:
+        file.writelines(f"{pid}\n" for pid in pids)
     if MODE == "crash":
         sys.exit("the disk is on fire")
     if MODE == "greeting":

@@ -1,6 +1,7 @@
 """Servers that are programs on this machine: called, stopped, lost, and wrong in every way."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -138,7 +139,8 @@ async def test_tools_of_a_program_that_died_are_offered_still(peer: Make) -> Non
 async def test_nothing_of_a_deaf_program_outlives_its_link(peer: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program_module, "GRACE_S", 0.1)
     server = await opened(peer("deaf"))
-    pids = server.received[0]["pids"]
+    pids = [int(pid) for pid in Path(f"{server.log}.pids").read_text().split()]
+    assert len(pids) == 2
     await server.link.close()
     assert all(ends(pid) for pid in pids)
 
