@@ -22,8 +22,11 @@ def tell_begin(started: Started, turn: LiveTurn) -> None:
     tell_queue(started.session, started.queue, running=True)
 
 
-def tell_end(end: End, turn: LiveTurn | None) -> None:
-    """A turn's end: numbered by the turn that ran here, or whole where it did not."""
+def tell_end(end: End, turn: LiveTurn | None, *, next_runs: bool) -> None:
+    """A turn's end: numbered by the turn that ran here, or whole where it did not.
+
+    If the `next_runs` here already (it may begin as soon as the end is written), the session was told of with it.
+    """
     message = objects.message(end.answer, end.session.key)
     if turn is not None:
         turn.publish("message", {"message": message})
@@ -31,8 +34,9 @@ def tell_end(end: End, turn: LiveTurn | None) -> None:
     else:
         for frame in unnumbered(end):
             hub.publish(session_topic(end.session.pk), frame)
-    tell_session(end.session, end.queue_length, running=False)
-    _transcribe(message, end.session, end.queue_length, running=False)
+    if not next_runs:
+        tell_session(end.session, end.queue_length, running=False)
+    _transcribe(message, end.session, end.queue_length, running=next_runs)
 
 
 def tell_queue(session: ChatSession, rows: list[QueuedMessage], *, running: bool) -> None:

@@ -128,7 +128,7 @@ class Turns:
         for execution_id in execution_ids:
             end = await lanes.reads.run(read_foreign_end, execution_id)
             if end is not None:
-                news.tell_end(end, None)
+                self._tell_end(end, None)
 
     async def take_over(self, execution_ids: list[str]) -> None:
         """This worker has ended the turns of a lost one: tell of it, and keep what Send now had promised."""
@@ -233,8 +233,11 @@ class Turns:
         if end is None:
             await self.announce_foreign([execution.id])
         else:
-            news.tell_end(end, turn)
+            self._tell_end(end, turn)
             self._after(end)
+
+    def _tell_end(self, end: End, turn: LiveTurn | None) -> None:
+        news.tell_end(end, turn, next_runs=self.live_in(end.session.key) is not None)
 
     def _after(self, end: End) -> None:
         """The queue goes on or, if it is empty, the title is written."""

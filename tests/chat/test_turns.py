@@ -84,6 +84,43 @@ async def test_an_end_is_told_only_when_it_is_written(studio: Studio, monkeypatc
     assert (await messages())[-1][1] == "completed"
 
 
+async def test_a_session_whose_next_turn_began_before_the_end_was_told_is_not_said_to_rest(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, gate = hanging()
+    studio.answers(words(1), script)
+    written, loop = Gate(), asyncio.get_running_loop()
+    write = turns.write_end
+
+    def slow_to_return(*args: Any) -> Any:
+        end = write(*args)
+        asyncio.run_coroutine_threadsafe(written.wait(), loop).result(READY_TIMEOUT_S)
+        return end
+
+    monkeypatch.setattr(turns, "write_end", slow_to_return)
+    started = await studio.send()
+    await written.reached.wait()
+    assert isinstance(await studio.send("next"), Started)
+    await gate.reached.wait()
+    written.open()
+    await studio.result(started)
+    assert studio.of("session")[-1]["session"]["state"] == "running"
+    studio.worker.registry.abort_session("s", "session_stop")
+
+
+async def test_what_was_queued_too_late_for_the_end_to_see_it_is_sent(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On PostgreSQL an admission under way takes the turn for live while its end is being committed."""
+    studio.answers(words(1), words(2))
+    started = await studio.send()
+    await studio.result(started)
+    still_live, look = iter([started.record]), admission.live_turn
+    monkeypatch.setattr(admission, "live_turn", lambda session: next(still_live, None) or look(session))
+    assert isinstance(await studio.send("late"), Queued)
+    await studio.frame(lambda f: f["type"] == "studio_chat_result" and f["text"] == "w0 w1 ")
+
+
 async def test_a_stop_keeps_what_had_arrived_and_closes_the_model(studio: Studio) -> None:
     script, gate = hanging()
     studio.answers(script)
