@@ -12,6 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 HOST ?= 127.0.0.1
 PORT ?= 8000
+OPS ?= 2000
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
@@ -22,7 +23,7 @@ INSTALLED_LOCAL := .venv/installed-local-$(call hash,requirements-local.txt)
 INSTALLED_PAGE := node_modules/.installed-$(call hash,package-lock.json)
 TEMPLATES := find templates -name '*.html' -print0
 
-.PHONY: help install install-local install-page run test lint fix bench bench-peers
+.PHONY: help install install-local install-page run test lint fix bench bench-peers chaos
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -60,6 +61,9 @@ bench-peers: install $(INSTALLED_DEV) ## Measure beside other products, which ar
 	@mkdir -p .bench/aisdk && cp bench/peers/aisdk/* .bench/aisdk/
 	@[ -e .bench/aisdk/node_modules/ai ] || npm --prefix .bench/aisdk ci --ignore-scripts --no-audit --no-fund
 	$(BIN)/python -m bench --peers stop first load
+
+chaos: install $(INSTALLED_DEV) ## Break everything under people at work: SEED, OPS (2000), or one ROUND of a SEED
+	$(BIN)/python -m chaos --ops '$(OPS)' $(if $(SEED),--seed '$(SEED)') $(if $(ROUND),--round '$(ROUND)')
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

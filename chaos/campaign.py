@@ -81,7 +81,7 @@ class Campaign:
     async def play(self, round_: Round) -> None:
         """One round, from the first socket to the last judgement. Raises `Broken`."""
         journal, stage, people = self._journal, self._stage, self._people
-        journal.round = round_.number
+        journal.round = round_.seed, round_.number
         since = datetime.now(UTC) - timedelta(milliseconds=1)
         first_record = len(stage.provider.records)
         logs = {worker: len(worker.log.read_bytes()) for worker in stage.workers}

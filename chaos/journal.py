@@ -15,7 +15,7 @@ SEND = "studio_chat_send"
 class Deed:
     """One request and its reply; `reply` stays None if it was lost with the socket, or with patience."""
 
-    round: int
+    round: tuple[int, int]  # its seed and number
     operation: int  # of the round's plan; -1 for what brings it to rest
     person: str
     type: str
@@ -73,7 +73,7 @@ class Sent:
 class Disturbance:
     """A fault as it happened. `pid` is the worker's that it struck; None if it was a server, which strikes all."""
 
-    round: int
+    round: tuple[int, int]
     kind: str
     pid: int | None
     began_s: float
@@ -85,9 +85,9 @@ class Disturbance:
 
 @dataclass
 class Journal:
-    """Of a whole campaign."""
+    """Of a whole campaign; `round` is the seed and the number of the round that is played."""
 
-    round: int = 0
+    round: tuple[int, int] = (0, 0)
     deeds: list[Deed] = field(default_factory=list)
     sent: dict[str, Sent] = field(default_factory=dict)
     key_of: dict[str, str] = field(default_factory=dict)  # the session of each name of requests at the provider

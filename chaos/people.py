@@ -110,7 +110,8 @@ class _Doing:
 
     def _text(self) -> tuple[str, str]:
         """A new name for the provider's requests, and the message that orders its answer: no two answers are alike."""
-        id_ = f"r{self._journal.round}o{self._operation.number}"
+        seed, number = self._journal.round
+        id_ = f"s{seed}r{number}o{self._operation.number}"
         self._journal.key_of[id_] = self._key
         return id_, directive(id=id_, word=f"{id_}-", strict=1, **self._operation.orders)
 
