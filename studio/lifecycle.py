@@ -15,6 +15,7 @@ from chat.toolbox import toolbox
 from kernel import lanes
 from kernel.hub import Hub, hub
 from kernel.llm import catalog, litellm_model
+from kernel.llm.connector import close_session
 from kernel.mcp.roster import roster_of
 from kernel.tools import ToolDefinitionError
 from kernel.worker import ThisWorker, this_worker
@@ -64,6 +65,7 @@ class Lifecycle:
             await asyncio.sleep(CLOSE_S)
         await roster_of(worker).close()
         await worker.close()
+        await close_session()
 
     async def _lifespan(self, receive: Any, send: Any) -> None:
         while True:
@@ -91,8 +93,9 @@ async def _warm(worker: ThisWorker) -> None:
     except ToolDefinitionError as error:
         logger.error("The tools cannot be used: %s", error, extra={"action": "tools"})
     await roster_of(worker).start()
-    if not (await lanes.reads.run(catalog.default_model)).startswith(("demo/", "local/")):
-        await litellm_model.warm()
+    default = await lanes.reads.run(catalog.default_model)
+    if not default.startswith(("demo/", "local/")):
+        await litellm_model.warm(default)
     # What is loaded stays: a full collection of it would hold the loop, and so the next stop, for a fifth of a second.
     gc.collect()
     gc.freeze()

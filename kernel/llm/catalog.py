@@ -89,9 +89,11 @@ def model_named(name: str) -> Model:
 
 
 async def ready_model(name: str) -> Model:
-    """`model_named`, with what it needs imported: that is our time, not the provider's, and no clock runs meanwhile."""
+    """`model_named`, with what it needs imported and learned: that is our time, and no clock of the provider runs."""
     model = await asyncio.to_thread(model_named, name) if name.startswith(OLLAMA_PREFIXES) else model_named(name)
-    if not isinstance(model, DemoModel):
+    if isinstance(model, LitellmModel):
+        await model.find_route()
+    elif isinstance(model, LocalModel):
         await library.load()
     return model
 

@@ -14,7 +14,7 @@ from kernel.events import Usage
 from kernel.llm import fast_lane, library
 from kernel.llm.errors import model_error
 from kernel.llm.model import CallDelta, Delta, Finished, ModelEvent, ModelRequest
-from kernel.llm.route import Routes
+from kernel.llm.route import Route, Routes
 
 # litellm's limit is per read; the run's own clocks are the ones that count, so this only has to be longer than they
 # are.
@@ -53,11 +53,19 @@ class LitellmModel:
         litellm = await library.load()
         name = self._name or request.model
         arguments = self._arguments(name, request)
-        route = await routes.find(litellm, arguments) if self._fast else None
+        route = await self.find_route(request)
         lane = fast_lane.stream(litellm, route, arguments, name) if route else _by_litellm(litellm, arguments, name)
         async with aclosing(lane) as events:
             async for event in events:
                 yield event
+
+    async def find_route(self, request: ModelRequest | None = None) -> Route | None:
+        """How it is asked directly, None if through litellm. Found by the first call, which takes a moment."""
+        litellm = await library.load()
+        if not self._fast:
+            return None
+        request = request or ModelRequest(model="", messages=[])
+        return await routes.find(litellm, self._arguments(self._name or request.model, request))
 
     def _arguments(self, name: str, request: ModelRequest) -> dict[str, Any]:
         arguments: dict[str, Any] = {
@@ -160,6 +168,4 @@ async def warm(name: str = "") -> None:
 
 async def lane_of(name: str) -> str:
     """How the model is asked: `directly`, or `through litellm`."""
-    litellm = await library.load()
-    arguments = LitellmModel(name=name)._arguments(name, ModelRequest(model=name, messages=[]))
-    return "directly" if await routes.find(litellm, arguments) else "through litellm"
+    return "directly" if await LitellmModel(name=name).find_route() else "through litellm"

@@ -7,13 +7,18 @@ import pytest
 from pytest_django import Settings
 
 from kernel import lanes
+from kernel.llm import library
 from kernel.llm.connector import close_session
 from kernel.worker import ThisWorker
 
 
 @pytest.fixture
 async def litellm_closed() -> AsyncIterator[None]:
-    """litellm keeps its clients for ever, and their connections alive; a test's loop does not live that long."""
+    """litellm keeps its clients for ever, and their connections alive; a test's loop does not live that long.
+
+    It is imported before the test begins to wait for anything: that takes seconds, or many on a busy machine.
+    """
+    await library.load()
     yield
     await close_session()
     import litellm
