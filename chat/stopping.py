@@ -39,6 +39,9 @@ async def order_stop(
     # still being admitted proves nothing: the message may merely name somebody else's session.
     if any(execution.admitted for execution in struck):
         return await control.order(worker, mine, intent, struck=struck)
+    # So do runs of theirs that other workers have: the order goes out before anything else is asked of the database.
+    if not struck and ((theirs := await control.order(worker, mine, intent)).ids or theirs.failed):
+        return theirs
     finished = await lanes.control.run(_look, person, session_key, execution_id)
     ordered = await control.order(worker, target, intent, struck=struck)
     ordered.finished.update(finished)
