@@ -7,6 +7,7 @@ import { backoffMs, Connection, OPEN_WITHIN_MS, PING_ANSWER_MS, PING_EVERY_MS, W
 class FakeSocket extends EventTarget {
   sent = [];
   closed = false;
+  readyState = 1;
 
   send(text) {
     this.sent.push(JSON.parse(text));
@@ -219,4 +220,15 @@ test("a page that wakes between two attempts connects at once, and says so", () 
   assert.deepEqual(statuses.at(-1), { status: "reconnecting" });
   connection.wake();
   assert.equal(sockets.length, 2);
+});
+
+test("nothing is sent into a socket that is closing, and a kept request goes out on the next one", () => {
+  socket().accept();
+  socket().readyState = 2;
+  connection.request({ type: "studio_chat_send" }, { keep: true });
+  assert.deepEqual(types(), []);
+  socket().break(1006);
+  clock.fire();
+  socket().accept();
+  assert.deepEqual(types(), ["studio_chat_send"]);
 });

@@ -9,6 +9,7 @@ const RECONNECT = new Set([1001, 1005, 1006, 1011, 1012, 1013, 4408]);
 const NOT_LOGGED_IN = 4401;
 const HEARTBEAT_LOST = 4408;
 const NO_ANSWER = 1006;
+const OPEN = 1; // the `readyState` of a socket
 const BACKOFF_MIN_MS = 500;
 const BACKOFF_MAX_MS = 8000;
 export const PING_EVERY_MS = 25_000;
@@ -100,7 +101,9 @@ export class Connection {
     this.#schedulePing();
   }
 
+  /** A socket that is closing takes nothing more; its close tells what becomes of the request. */
   #transmit(entry) {
+    if (this.#socket.readyState !== OPEN) return;
     entry.sent += 1;
     this.#socket.send(JSON.stringify(entry.frame));
   }

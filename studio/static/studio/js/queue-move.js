@@ -5,13 +5,14 @@ const EDGE_PX = 20; // so near to the list's edge it scrolls along
 const SCROLL_PX = 6;
 
 /**
+ * While an item is dragged the list is the pointer's: nobody else may change its order.
  * @param {HTMLElement} list its children carry `data-key`, and a `data-slot="grip"` each
- * @param {(key: string, position: number) => void} move
+ * @param {{move: (key: string, position: number) => void, dropped: () => void}} on
  */
-export function enableMoving(list, move) {
+export function enableMoving(list, on) {
   list.addEventListener("pointerdown", (event) => {
     const grip = event.target.closest("[data-slot=grip]");
-    if (grip && !grip.disabled && event.button === 0) drag(list, grip, event.pointerId, move);
+    if (grip && !grip.disabled && event.button === 0) drag(list, grip, event.pointerId, on);
   });
   list.addEventListener("keydown", (event) => {
     const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
@@ -20,26 +21,29 @@ export function enableMoving(list, move) {
     if (!by || !event.altKey || event.ctrlKey || event.metaKey || !item || typing) return;
     event.preventDefault();
     const position = [...list.children].indexOf(item) + by;
-    if (isPlace(list, position)) move(item.dataset.key, position);
+    if (isPlace(list, position)) on.move(item.dataset.key, position);
   });
 }
 
+export const isDragged = (list) => list.querySelector(".is-dragged") !== null;
+
 /** The others make way for the dragged one, which stays in the page: an element that is moved loses its pointer. */
-function drag(list, grip, pointerId, move) {
+function drag(list, grip, pointerId, { move, dropped }) {
   const item = grip.closest("[data-key]");
   const from = [...list.children].indexOf(item);
   const ended = new AbortController();
-  const on = (name, listener) => grip.addEventListener(name, listener, { signal: ended.signal });
+  const when = (name, listener) => grip.addEventListener(name, listener, { signal: ended.signal });
   grip.setPointerCapture(pointerId);
   item.classList.add("is-dragged");
-  on("pointermove", ({ clientY }) => makeWay(list, item, clientY));
-  on("pointerup", () => {
+  when("pointermove", ({ clientY }) => makeWay(list, item, clientY));
+  when("pointerup", () => {
     const position = [...list.children].indexOf(item);
     if (position !== from && isPlace(list, position)) move(item.dataset.key, position);
   });
-  on("lostpointercapture", () => {
+  when("lostpointercapture", () => {
     ended.abort();
     item.classList.remove("is-dragged");
+    dropped();
   });
 }
 

@@ -4,7 +4,7 @@
 import { clone, reconcile, setText, slot } from "#studio/dom";
 import { StudioElement } from "#studio/elements/studio-element";
 import { moment, waited } from "#studio/format";
-import { enableMoving } from "#studio/queue-move";
+import { enableMoving, isDragged } from "#studio/queue-move";
 import { QueueEditor } from "#studio/queue-editor";
 import { openConversation } from "#studio/reduce";
 import { queueTitle, sendNowWords, stateOf } from "#studio/queue-words";
@@ -20,33 +20,39 @@ class StudioQueue extends StudioElement {
   listen() {
     this.#editor = new QueueEditor(this.actions, (queueId) => this.#item(queueId));
     this.addEventListener("click", (event) => this.#click(event));
-    enableMoving(this.find("list"), (queueId, position) => this.#move(queueId, position));
+    enableMoving(this.find("list"), {
+      move: (queueId, position) => this.#move(queueId, position),
+      dropped: () => this.render(this.store.state),
+    });
   }
 
   render(state) {
     const conversation = openConversation(state);
-    if (!this.changed(state.open, conversation, state.holds, state.connection.status)) return;
+    const { queue, asked, outbox, active } = conversation;
+    const { status } = state.connection;
     const shown = shownQueue(conversation);
+    const title = queueTitle(conversation, shown.length, state.holds);
+    if (isDragged(this) || !this.changed(state.open, queue, asked, outbox, active === null, title, status)) return;
     this.#editor.follow(state, shown);
     if (state !== this.store.state) return; // what it saved has been shown already
     this.hidden = shown.length === 0;
-    setText(this.find("title"), queueTitle(conversation, shown.length, state.holds));
+    setText(this.find("title"), title);
     const focus = focusIn(this.find("list"));
     reconcile(this.find("list"), shown, {
       key: ({ id, clientMessageId }) => id ?? clientMessageId,
       create: () => clone("queue-item"),
-      update: (element, item) => this.#update(element, item, conversation, state.connection.status),
+      update: (element, item) => this.#update(element, item, active !== null, status),
     });
     focus?.restore();
     this.#tick(shown.length > 0);
   }
 
-  #update(element, { id, text, createdAt, editing, asked }, { active }, connection) {
+  #update(element, { id, text, createdAt, editing, asked }, isRunning, connection) {
     setText(slot(element, "text"), text);
     element.classList.toggle("is-asked", asked !== null);
     element.querySelectorAll(".queue-actions button, .queue-grip").forEach((button) => (button.disabled = id === null));
     slot(element, "send-now").disabled = id === null || asked === "studio_chat_send_now";
-    slot(element, "send-now").title = sendNowWords(active !== null);
+    slot(element, "send-now").title = sendNowWords(isRunning);
     slot(element, "clock").hidden = createdAt === undefined;
     if (createdAt !== undefined) {
       slot(element, "clock").title = fill(gettext("Waits since %(time)s"), { time: moment(createdAt) });
