@@ -11,23 +11,25 @@ class StudioSidebar extends StudioElement {
     this.#buttons.forEach((button) => button.addEventListener("click", () => this.#toggle(!this.#isOpen)));
     document.addEventListener("keydown", (event) => this.#escape(event));
     document.addEventListener("click", ({ target }) => this.#clicked(target));
+    document.querySelector("main").addEventListener("focusin", () => this.#isOpen && this.#toggle(false, false));
   }
 
   get #isOpen() {
     return document.documentElement.classList.contains("has-drawer");
   }
 
-  #toggle(open) {
+  /** @param {boolean} move whether the focus goes along */
+  #toggle(open, move = true) {
     document.documentElement.classList.toggle("has-drawer", open);
-    document.querySelector("main").inert = open; // what it covers is not reached by keyboard either
     this.#buttons.forEach((button) => button.setAttribute("aria-expanded", String(open)));
-    (open ? this.querySelector("a") : this.#buttons.find((button) => !this.contains(button))).focus();
+    if (move) (open ? this.querySelector("a") : this.#buttons.find((button) => !this.contains(button))).focus();
   }
 
   /** What is open here takes Esc, so that it does not stop the session as well. */
   #escape(event) {
     const menu = this.querySelector("details[open]");
     if (event.key !== "Escape" || event.defaultPrevented || (!menu && !this.#isOpen)) return;
+    if (document.querySelector("dialog[open]")) return; // the browser closes it
     event.preventDefault();
     if (!menu) return this.#toggle(false);
     menu.open = false;

@@ -44,7 +44,7 @@ class StudioThread extends StudioElement {
     this.#showJump(conversation);
     if (!this.#pinned && before.firstId !== this.#shown.firstId) this.scrollTop = this.scrollHeight - fromEnd;
     this.#follow();
-    if (this.#pinned && conversation.messages.length > KEPT_MESSAGES) this.actions.forgetOlder(state.open);
+    this.#letGo();
   }
 
   #showStates(conversation) {
@@ -104,7 +104,14 @@ class StudioThread extends StudioElement {
     if (nearEnd) this.#pin(true);
     else if (upwards) this.#pin(false);
     this.#top = this.scrollTop;
+    this.#letGo();
     if (upwards && !this.#pinned && this.scrollTop < NEAR_BEGINNING_PX) this.#loadOlder();
+  }
+
+  /** At the end, what is far from it is not needed on the page. */
+  #letGo() {
+    const { open, conversations } = this.store.state;
+    if (this.#pinned && conversations[open].messages.length > KEPT_MESSAGES) this.actions.forgetOlder(open);
   }
 
   #pin(pinned) {
@@ -140,6 +147,7 @@ class StudioThread extends StudioElement {
   #jump() {
     this.#pin(true);
     this.#follow();
+    this.#letGo();
   }
 
   /** The reader keeps the place (`fromEnd`): what is new above does not push down what is being read. */
