@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.contrib.staticfiles import finders
 from django.test import Client
 from django.urls import reverse
@@ -70,3 +70,15 @@ def test_the_page_and_its_scripts_speak_the_language_that_was_chosen(ann: Client
     assert words in response.text
     catalogue = ann.get(reverse("javascript-catalog")).text
     assert language == "en" or json.dumps(words) in catalogue
+
+
+def test_the_runs_page_is_for_who_may_panic(client: Client, ann: Client) -> None:
+    assert ann.get(reverse("runs")).status_code == 403
+    assert f'href="{reverse("runs")}"' not in ann.get("/").text
+    User.objects.get(username="ann").user_permissions.add(Permission.objects.get(codename="panic"))
+    assert ann.get(reverse("runs")).context["page"]["userName"] == "ann"
+    assert f'href="{reverse("runs")}"' in ann.get("/").text
+
+
+def test_a_stranger_is_sent_from_the_runs_page_to_the_login(client: Client) -> None:
+    assert client.get(reverse("runs"))["Location"] == f"{reverse('login')}?next={reverse('runs')}"
