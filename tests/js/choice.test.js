@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { choiceToSend, kindOf, modelName, modelOf } from "#studio/choice";
+import { choiceToSend, fixedModelOf, kindOf, modelName, modelOf, rolesOf } from "#studio/choice";
 import { initialState, reduce } from "#studio/reduce";
 
 const OPTIONS = {
@@ -48,4 +48,28 @@ test("the demo says that it is one wherever it is named", () => {
   assert.equal(modelName("demo/scripted", play([]).options), "Scripted (demo)");
   assert.equal(modelName("openai/gone", null), "openai/gone");
   assert.deepEqual(["demo/x", "local/x", "openai/x", undefined].map(kindOf), ["demo", "local", "configured", "configured"]);
+});
+
+const withRoles = {
+  ...OPTIONS, roles: [{ id: "1", name: "Critic", model: "demo/scripted" }, { id: "2", name: "Poet", model: null }],
+};
+const inRole = (roleId) => play([withRoles, openNew, session("openai/a"), { type: "page_choice", sessionKey: "k1", roleId }]);
+
+test("a role with a model of its own brings it along, whatever was chosen before", () => {
+  const state = reduce(reduce(inRole("2"), { ...choose, model: "openai/a" }), { type: "page_choice", sessionKey: "k1", roleId: "1" });
+  assert.equal(fixedModelOf(state), "demo/scripted");
+  assert.equal(modelOf(state), "demo/scripted");
+  assert.deepEqual(choiceToSend(state), { roleId: "1" });
+});
+
+test("a role without one leaves the choice", () => {
+  const state = reduce(inRole("2"), choose);
+  assert.equal(fixedModelOf(state), "");
+  assert.deepEqual(choiceToSend(state), { model: "demo/scripted", roleId: "2" });
+});
+
+test("a role is named with its model, and none is offered only where there is none yet", () => {
+  assert.deepEqual(rolesOf(inRole("1")).map(({ name }) => name), ["No role", "Critic · Scripted (demo)", "Poet"]);
+  const settled = { ...session("openai/a"), session: { ...session("openai/a").session, roleId: "2" } };
+  assert.deepEqual(rolesOf(play([withRoles, openNew, settled])).map(({ id }) => id), ["1", "2"]);
 });
