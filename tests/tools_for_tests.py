@@ -1,8 +1,11 @@
-"""Tools that the process tests offer through STUDIO_TOOLS: fast, slow, in a thread, failing, deaf to cancellation."""
+"""Tools that the process tests offer through STUDIO_TOOLS: fast, slow, in a thread, failing, deaf to cancellation,
+with a child process."""
 
 import asyncio
 import time
 
+from kernel.abort import AbortSignal
+from kernel.process import run_process
 from kernel.tools import tool
 
 
@@ -41,3 +44,11 @@ async def wait_deaf(seconds: float) -> str:
 async def fail(text: str) -> str:
     """Raise an error."""
     raise RuntimeError(text)
+
+
+@tool
+async def run_child(pid_file: str, signal: AbortSignal) -> str:
+    """Run a program that starts another, whose id it writes, and waits for it."""
+    script = 'sleep 600 & echo $! > "$0"; wait'
+    result = await run_process("sh", "-c", script, pid_file, signal=signal, timeout_s=600)
+    return result.stdout

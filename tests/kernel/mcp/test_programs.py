@@ -1,6 +1,8 @@
 """Servers that are programs on this machine: called, stopped, lost, and wrong in every way."""
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,16 @@ from kernel.events import ToolState
 from kernel.mcp import link as link_module
 from kernel.mcp import program as program_module
 from kernel.mcp.errors import McpFailure, Silent
-from tests.kernel.mcp.conftest import Make, Peer
+from tests.kernel.mcp.conftest import PROGRAM, Make, Peer
 from tests.kernel.test_process import ends
 from tests.waiting import READY_TIMEOUT_S, eventually
+
+PARENT = """
+import os, subprocess, sys, time
+words = [str(os.getpid()) if word == "PARENT" else word for word in sys.argv[1:]]
+subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True)
+time.sleep(600)
+"""
 
 
 async def opened(peer: Peer) -> Peer:
@@ -143,6 +152,17 @@ async def test_nothing_of_a_deaf_program_outlives_its_link(peer: Make, monkeypat
     assert len(pids) == 2
     await server.link.close()
     assert all(ends(pid) for pid in pids)
+
+
+async def test_nothing_of_a_deaf_program_outlives_a_worker_that_is_killed(tmp_path: Path) -> None:
+    log = tmp_path / "received"
+    command = [*program_module.GUARD, "PARENT", sys.executable, "-I", "-S", str(PROGRAM), str(log), "deaf"]
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, *command], stdin=subprocess.PIPE)
+    pids = Path(f"{log}.pids")
+    await eventually(lambda: pids.exists() and len(pids.read_text().splitlines()) == 2)
+    parent.kill()
+    parent.communicate()
+    assert all(ends(int(pid)) for pid in pids.read_text().split())
 
 
 async def test_a_program_that_never_connects_is_ended(peer: Make, monkeypatch: pytest.MonkeyPatch) -> None:
