@@ -11,52 +11,59 @@ from typing import Any
 from bench.subjects import Client, Stream, Subject, Token
 from bench.upstream import Upstream
 from tests.client import Frame, StudioClient
-from tests.processes.harness import Studio, manage
+from tests.processes.harness import START_TIMEOUT_S, Studio, manage
 from tests.provider_script import directive
+from tests.waiting import READY_TIMEOUT_S
 
+TOGETHER = 20  # sockets that are opened at once
 FILL = "from bench.fill import fill; fill({people}, {sessions!r}, {cookies!r})"
 
 
 class Product(Subject):
     """A running studio."""
 
-    name = "studio"
-
-    def __init__(self, studio: Studio, cookies: list[str], upstream: Upstream):
-        self.pid = studio.pid
+    def __init__(self, studio: Studio, cookies: list[str], upstream: Upstream, name: str = "studio"):
+        self.pid, self.name = studio.pid, name
         self._base_url, self._cookies, self._upstream = studio.base_url, cookies, upstream
 
     async def warm(self) -> None:
         """One turn, so that what is only paid once is paid."""
-        async with self.clients(1) as [client]:
-            await (await client.ask(n=1)).ended()
+        client = await self.client(0)
+        await (await client.ask(n=1)).ended(START_TIMEOUT_S)
+        await client.close()
 
     @asynccontextmanager
     async def clients(self, count: int) -> AsyncIterator[list[Client]]:
-        opened: list[SocketClient] = [await self.client(number) for number in range(count)]
+        opened: list[SocketClient] = []
+        for first in range(0, count, TOGETHER):
+            numbers = range(first, min(first + TOGETHER, count))
+            opened += await asyncio.gather(*map(self.client, numbers))
         try:
             yield list(opened)
         finally:
             await asyncio.gather(*(client.close() for client in opened))
 
     async def client(self, number: int) -> "SocketClient":
-        """The socket of one of the people, who is logged in already."""
-        socket = await StudioClient.connect(self._base_url, {"sessionid": self._cookies[number]})
+        """A socket of one of the people, who is logged in already."""
+        cookie = self._cookies[number % len(self._cookies)]
+        socket = await StudioClient.connect(self._base_url, {"sessionid": cookie})
         return SocketClient(socket, self._upstream)
 
 
 @contextmanager
-def running_product(directory: Path, upstream: Upstream, people: int, sizes: list[int]) -> Iterator[Product]:
-    """Fill a database in `directory`, start a studio on it, and end it."""
+def running_product(
+    directory: Path, upstream: Upstream, people: int, sizes: list[int], name: str = "studio", **changes: str
+) -> Iterator[Product]:
+    """Fill a database in `directory`, start a studio on it, and end it. `changes` are of its environment."""
     made, runs, cookies = directory / "made", directory / "runs", directory / "cookies.json"
     made.mkdir()
     runs.mkdir()
     manage(made, "migrate", "--verbosity", "0")
     sessions = {session_key(size): size for size in sizes}
     manage(made, "shell", "-c", FILL.format(people=people, sessions=sessions, cookies=str(cookies)))
-    studio = Studio(runs, made / "studio.sqlite3", upstream.url, STUDIO_TOOLS="").start()
+    studio = Studio(runs, made / "studio.sqlite3", upstream.url, STUDIO_TOOLS="", **changes).start()
     try:
-        yield Product(studio, json.loads(cookies.read_text(encoding="utf-8")), upstream)
+        yield Product(studio, json.loads(cookies.read_text(encoding="utf-8")), upstream, name)
     finally:
         studio.end()
 
@@ -120,8 +127,8 @@ class SocketStream(Stream):
         await self._socket.post("studio_chat_stop_session", sessionKey=self.session)
         return ordered_s
 
-    async def ended(self) -> None:
-        await self._socket.result(self._execution_id)
+    async def ended(self, timeout_s: float = READY_TIMEOUT_S) -> None:
+        await self._socket.result(self._execution_id, timeout_s)
 
     def _is_delta(self, frame: Frame) -> bool:
         return frame["type"] == "studio_chat_delta" and frame["executionId"] == self._execution_id

@@ -33,6 +33,14 @@ def spread(values: Sequence[float]) -> list[str]:
     return [number(percentile(values, percent)) for percent in (50, 99, 100)]
 
 
+def target(*bounds: tuple[str, float, float]) -> str:
+    """What was aimed at beside whether it was met: each bound is a name, the figure and the most it may be."""
+    words = [f"{name} ≤ {limit:,g}" for name, _, limit in bounds]
+    missed = [name for name, figure, limit in bounds if not figure <= limit]
+    verdict = f"**missed** ({', '.join(missed)})" if missed else "met"
+    return f"{', '.join(words)}: {verdict}"
+
+
 def ratio(value: float, floor: float) -> str:
     """How many times the floor; a dash where there is none."""
     return f"× {number(value / floor)}" if floor > 0 and not math.isnan(value) else "–"
