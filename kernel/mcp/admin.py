@@ -106,6 +106,6 @@ async def _tried(configs: list[ServerConfig]) -> list[Tried]:
 
 def _told(tried: Tried) -> str:
     count = len(tried.tools)
-    told = ngettext("%(name)s works and has one tool", "%(name)s works and has %(count)s tools", count)
+    told = ngettext("%(name)s works and has %(count)s tool", "%(name)s works and has %(count)s tools", count)
     names = ", ".join(tried.tools[:NAMES_SHOWN]) + (" …" if count > NAMES_SHOWN else "")
     return told % {"name": tried.config.name, "count": count} + (f": {names}" if names else ".")
