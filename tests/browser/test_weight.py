@@ -17,6 +17,8 @@ async def test_the_first_page_loads_less_than_150_kb_of_script_and_the_highlight
     studio: Studio, browse: Browse
 ) -> None:
     ann = await browse(studio, "ann")
+    tools = await ann.page.context.new_cdp_session(ann.page)
+    await tools.send("Network.setCacheDisabled", {"cacheDisabled": True})
     scripts: list[Response] = []
     ann.page.on("response", lambda response: scripts.append(response) if _is_script(response) else None)
     await ann.reload()

@@ -117,7 +117,7 @@ test("a result whose settled message was lost asks for a new snapshot", () => {
 test("each end is announced once", () => {
   const settled = [...RUN_FRAMES, event("message", 9, { message: SETTLED })];
   const once = play([...settled, result(10, { status: "aborted", abortReason: "panic_stop" })], opened());
-  assert.deepEqual(once.announcement, { executionId: RUN, status: "aborted", abortReason: "panic_stop" });
+  assert.deepEqual(once.announcement, { executionId: RUN, status: "aborted", abortReason: "panic_stop", timeoutKind: null });
   assert.equal(reduce(once, result(10)).announcement, once.announcement);
 });
 
@@ -305,6 +305,11 @@ test("a failed command is noted where it was asked", () => {
 });
 
 const older = (over) => ({ ...snapshot(over), request: { type: "studio_chat_subscribe", sessionKey: KEY, limit: 50, before: "u1" } });
+
+test("an announcement tells which clock ran out, as the card does", () => {
+  const timeout = { ok: false, status: "aborted", abortReason: "timeout", timeoutKind: "idle" };
+  assert.equal(play([...RUN_FRAMES, result(9, timeout)], opened()).announcement.timeoutKind, "idle");
+});
 
 test("an older page is asked for once, and may be asked for again when it did not come", () => {
   const asked = reduce(opened({ messages: [userRow()] }), { type: "page_older_asked", sessionKey: KEY });

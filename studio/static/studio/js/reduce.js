@@ -130,8 +130,8 @@ function runEvent(state, event) {
 function announced(state, event, before) {
   const ended = (from) => from.conversations[event.sessionKey]?.ended.includes(event.executionId) ?? false;
   if (event.sessionKey !== state.open || ended(before) || !ended(state)) return state;
-  const { executionId, status, abortReason = null } = event;
-  return { ...state, announcement: { executionId, status, abortReason } };
+  const { executionId, status, abortReason = null, timeoutKind = null } = event;
+  return { ...state, announcement: { executionId, status, abortReason, timeoutKind } };
 }
 
 /** What was heard before a broken connection may be old: the open conversation is read again. */

@@ -22,6 +22,7 @@ class StudioSessions extends StudioElement {
     this.find("list").addEventListener("keydown", (event) => this.#key(event));
     this.find("list").addEventListener("submit", (event) => this.#rename(event));
     this.find("list").addEventListener("focusout", (event) => this.#left(event));
+    document.addEventListener("pointerdown", ({ target }) => this.#pressed(target));
     this.find("search").addEventListener("input", () => this.#searchSoon());
     this.find("search").addEventListener("keydown", (event) => this.#searchKey(event));
     this.find("notice-close").addEventListener("click", () => this.actions.closeListNotice());
@@ -162,9 +163,15 @@ class StudioSessions extends StudioElement {
     this.focusOn(key);
   }
 
+  /** Whoever turns to something else has named it. A list that sorts itself takes the focus away too, and says nothing. */
   #left({ target, relatedTarget }) {
     const form = target.closest("form");
     if (form && this.#renaming && relatedTarget && !form.contains(relatedTarget)) this.#saveTitle(form);
+  }
+
+  #pressed(target) {
+    const item = this.#renaming && this.#itemOf(this.#renaming);
+    if (item && !item.contains(target)) this.#saveTitle(slot(item, "rename"));
   }
 
   #saveTitle(form) {
