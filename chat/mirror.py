@@ -1,9 +1,10 @@
 """Turns of other workers, as their rows tell of them: the net under the bus.
 
 At each poll, one look at the sessions that somebody here follows. What ended there elsewhere is always told, since a
-frame of the bus may be lost; readers drop what they know. While no broker is heard, so are growing answers, queues and
-the sessions themselves, whole, at the poll's pace. All of it comes without a number (`seq` null): it replaces what the
-reader has. Holds are looked after in the same way (chat.holds).
+frame of the bus may be lost; readers drop what they know. So are queues and the sessions themselves, whole, when they
+have changed: at the poll's pace while no broker is heard, else every few seconds. While none is heard, growing answers
+are told too. All of it comes without a number (`seq` null): it replaces what the reader has. Holds are looked after in
+the same way (chat.holds).
 """
 
 import logging
@@ -31,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 # An end is looked for this long after its time: it can be read only when its transaction has been committed.
 LATE_COMMIT_S = 5.0
+# While a broker is heard, queues and sessions are read this often: no number, whose hole would tell a loss, is on them.
+NET_S = 3.0
 # Ends that are remembered as told; more than can happen in that time.
 TOLD_MAX = 4096
 
@@ -48,6 +51,11 @@ class Seen:
     sessions: dict[int, objects.Object] = field(default_factory=dict)
     ends: list[End] = field(default_factory=list)
 
+    def keep_state(self, before: "Seen") -> None:
+        """Queues and sessions were not read this time: what was seen of them before stands."""
+        self.queues = {pk: rows for pk, rows in before.queues.items() if pk in self.keys}
+        self.sessions = {pk: shown for pk, shown in before.sessions.items() if pk in self.keys}
+
 
 class Mirror:
     """Tells the readers of this worker what they would otherwise not hear."""
@@ -58,6 +66,7 @@ class Mirror:
         self._seen = Seen()
         self._told: deque[str] = deque(maxlen=TOLD_MAX)
         self._polled_s = time.monotonic()
+        self._net_s = 0.0  # when queues and sessions were last read
         self._looking = False
 
     def poll(self) -> None:
@@ -76,10 +85,16 @@ class Mirror:
     async def _look(self, followed: list[int], since_s: float) -> None:
         """`since_s` is how long ago the last poll was: who was not followed then has seen everything before."""
         try:
-            whole = not self._worker.bus.hears
+            alone = not self._worker.bus.hears
+            net = alone or time.monotonic() - self._net_s > NET_S
             known = [pk for pk in followed if pk in self._seen.keys]
-            seen = await lanes.reads.run(_read, followed, known, since_s, list(self._told), self._worker.id, whole)
+            told = list(self._told)
+            seen = await lanes.reads.run(_read, followed, known, since_s, told, self._worker.id, answers=alone, net=net)
             before, self._seen = self._seen, seen
+            if net:
+                self._net_s = time.monotonic()
+            else:
+                seen.keep_state(before)
             for session_id, frame in [*_changed_messages(before, seen), *self._ends(seen), *_changed(before, seen)]:
                 # The readers of this worker only: the others look for themselves.
                 hub.publish_here(session_topic(session_id), frame)
@@ -113,9 +128,16 @@ def _changed(before: Seen, seen: Seen) -> Iterator[News]:
 
 
 def _read(
-    followed: list[int], known: list[int], since_s: float, told: list[str], worker_id: uuid.UUID, whole: bool
+    followed: list[int],
+    known: list[int],
+    since_s: float,
+    told: list[str],
+    worker_id: uuid.UUID,
+    *,
+    answers: bool,
+    net: bool,
 ) -> Seen:
-    """What other workers do in these sessions: what has ended; with `whole`, messages, queues and sessions too."""
+    """What other workers do in these sessions: what has ended; with `answers`, what grows; with `net`, the rest."""
     seen = Seen(keys=dict(ChatSession.objects.filter(pk__in=followed).values_list("pk", "key")))
     elsewhere = ExecutionRecord.objects.turns().exclude(worker_id=worker_id)
     elsewhere = elsewhere.filter(session_key__in=list(seen.keys.values()))
@@ -123,9 +145,10 @@ def _read(
     fresh = Q(finished_at__gte=Now() - timedelta(seconds=since_s))
     late = Q(finished_at__gte=Now() - timedelta(seconds=since_s + LATE_COMMIT_S), session_key__in=known_keys)
     ended = list(elsewhere.filter(fresh | late).exclude(pk__in=told).values_list("pk", flat=True))
-    if whole:
+    if answers:
         running = list(elsewhere.live().values_list("pk", flat=True))
         seen.messages = _messages([*running, *ended], seen.keys)
+    if net:
         seen.queues = _queues(seen.keys)
         seen.sessions = _sessions(seen.keys)
     seen.ends = [end for pk in ended if (end := read_foreign_end(str(pk))) is not None]
