@@ -136,6 +136,13 @@ async def test_keys_lead_to_a_new_session_the_search_the_sessions_beside_and_the
     await expect(ann.composer).to_be_focused()
 
 
+async def test_the_key_of_the_search_opens_the_drawer_it_lies_in(studio: Studio, browse: Browse) -> None:
+    ann = await browse(studio, "ann", viewport={"width": 360, "height": 740})
+    await ann.page.keyboard.press("Control+KeyK")
+    await expect(ann.page.get_by_role("searchbox")).to_be_focused()
+    await expect(ann.page.get_by_role("searchbox")).to_be_in_viewport()
+
+
 async def test_each_session_has_its_own_draft_over_a_reload(studio: Studio, browse: Browse, key: str) -> None:
     ann = await browse(studio, "ann")
     await ann.send(directive(id=key, n=1))

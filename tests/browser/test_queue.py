@@ -167,6 +167,18 @@ async def test_after_a_stop_the_queue_is_counted_and_kept_until_it_is_sent(
     await expect(said(ann)).to_have_text([directive(id=key, n=2000, rate=60), "two", "one"])
 
 
+async def test_in_a_window_magnified_twice_everything_that_stops_and_sends_is_in_sight(
+    studio: Studio, browse: Browse, key: str
+) -> None:
+    ann = await browse(studio, "ann", viewport={"width": 640, "height": 430})
+    await waiting(ann, directive(id=key, n=2000, rate=60), "one", "two", "three")
+    await ann.composer.fill("line\n" * 30)
+    for name in ("Stop session", "Queue"):
+        await expect(ann.page.get_by_role("button", name=name, exact=True)).to_be_in_viewport(ratio=1)
+    await expect(ann.page.locator("studio-progress")).to_be_in_viewport(ratio=1)
+    assert not await ann.is_wider_than_its_window()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_on_a_phone_the_queue_and_its_editor_are_whole_reachable_and_without_fault(
     studio: Studio, browse: Browse, key: str, scheme: str

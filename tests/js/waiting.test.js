@@ -5,7 +5,7 @@ import { beforeEach, test } from "node:test";
 import { Actions } from "#studio/actions";
 import { initialState, openConversation, reduce } from "#studio/reduce";
 import { createStore } from "#studio/store";
-import { shownQueue } from "#studio/waiting";
+import { shownQueue, stillMeant } from "#studio/waiting";
 
 const KEY = "k1";
 const item = (id, over = {}) => ({ id, text: `text ${id}`, clientMessageId: `m${id}`, createdAt: 1, editing: false, ...over });
@@ -107,4 +107,12 @@ test("a session that only a message on its way knows of is not missing", () => {
   actions.restore([{ type: "studio_chat_send", requestId: "r1", sessionKey: KEY, text: "first", clientMessageId: "m9" }]);
   store.dispatch({ type: "studio_chat_subscribe_ok", ok: false, code: "not_found", request: { sessionKey: KEY } });
   assert.equal(openConversation(store.state).missing, false);
+});
+
+test("a kept stop that names no run is sent again only after the message that it meant", () => {
+  const send = { type: "studio_chat_send", requestId: "r1", sessionKey: KEY, text: "first", clientMessageId: "m9" };
+  const stop = { type: "studio_chat_stop_session", requestId: "r2", sessionKey: KEY };
+  assert.deepEqual(stillMeant([send, stop]), [send, stop]);
+  assert.deepEqual(stillMeant([stop, { ...send, sessionKey: "k2" }, stop]), [{ ...send, sessionKey: "k2" }]);
+  assert.deepEqual(stillMeant([{ ...stop, executionId: "run" }]), [{ ...stop, executionId: "run" }]);
 });

@@ -6,6 +6,7 @@ import { PAGE_SIZE } from "#studio/conversation";
 import { newId } from "#studio/ids";
 import { Orders } from "#studio/orders";
 import { LIST_SIZE } from "#studio/listing";
+import { stillMeant } from "#studio/waiting";
 
 const TEXT_BYTES = 64 * 1024; // the contract's limit, until the server has told its own
 const MOST_BYTES = 3; // of UTF-8 for each of JavaScript's characters
@@ -79,8 +80,9 @@ export class Actions extends Orders {
     this.#store.dispatch({ type: "page_older_forgotten", sessionKey });
   }
 
-  /** After a load: what an earlier page asked is still on its way. @param {object[]} requests */
-  restore(requests) {
+  /** After a load: what an earlier page asked is still on its way. @param {object[]} kept */
+  restore(kept) {
+    const requests = stillMeant(kept);
     requests.forEach((request) => this.#store.dispatch({ type: "page_restored", request }));
     this.#connection.restore(requests);
   }

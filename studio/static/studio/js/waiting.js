@@ -44,6 +44,13 @@ export function restored(conversation, request) {
   return queueAsked(conversation, request);
 }
 
+/** A stop that names no execution meant the message before it; alone, after a long time, it would hit a later run. */
+export function stillMeant(requests) {
+  const follows = (stop, index) =>
+    requests.slice(0, index).some(({ type, sessionKey }) => type === SEND && sessionKey === stop.sessionKey);
+  return requests.filter((one, index) => one.type !== STOP || one.executionId || follows(one, index));
+}
+
 /** The server's queue. What is found in it has arrived. */
 export function withQueue({ outbox }, queue) {
   const arrived = new Set(queue.map(({ clientMessageId }) => clientMessageId));

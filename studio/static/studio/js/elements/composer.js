@@ -13,6 +13,7 @@ import { openConversation, openSession } from "#studio/reduce";
 import { fill, gettext } from "#studio/text";
 
 const KIB = 1024;
+const GROWS_BY_ITSELF = CSS.supports("field-sizing", "content");
 
 class StudioComposer extends StudioElement {
   #wasRunning = false;
@@ -56,6 +57,7 @@ class StudioComposer extends StudioElement {
   #showText({ draft, missing }, running, excess) {
     const text = this.find("text");
     if (text.value !== draft) text.value = draft;
+    if (!GROWS_BY_ITSELF) grow(text);
     text.disabled = missing;
     text.ariaInvalid = excess > 0 ? "true" : null;
     setText(this.find("limit"), excess > 0 ? excessWords(excess) : "");
@@ -144,6 +146,12 @@ function offer(select, choices, chosen) {
     select.replaceChildren(...choices.map(({ id, name }) => Object.assign(clone("choice"), { value: id, textContent: name })));
   }
   select.value = chosen ?? "";
+}
+
+/** Its style sheet sets the limit. */
+function grow(text) {
+  text.style.height = "auto";
+  text.style.height = `${text.scrollHeight}px`;
 }
 
 const hasFocus = () => document.activeElement !== null && document.activeElement !== document.body;

@@ -16,6 +16,7 @@ const TICK_MS = 1000;
 class StudioQueue extends StudioElement {
   #editor = null;
   #timer = null;
+  #count = 0;
 
   listen() {
     this.#editor = new QueueEditor(this.actions, (queueId) => this.#item(queueId));
@@ -45,6 +46,8 @@ class StudioQueue extends StudioElement {
     });
     focus?.restore();
     this.#tick(shown.length > 0);
+    if (shown.length > this.#count) setText(this.find("said"), title);
+    this.#count = shown.length;
   }
 
   #update(element, { id, text, createdAt, editing, asked }, isRunning, connection) {

@@ -50,11 +50,12 @@ const DO = {
   next: () => step(1),
 };
 
-/** A field is gone into, anything else is pressed. */
+/** A field is gone into, also where it lies in the drawer; anything else is pressed. */
 function goTo(name) {
   const target = document.querySelector(`[data-shortcut=${name}]`);
   if (target === null) return false;
   if (!target.matches(FIELDS)) return target.click();
+  if (!target.checkVisibility({ visibilityProperty: true })) document.querySelector("[aria-controls=sidebar]").click();
   target.focus();
   return target.select();
 }
