@@ -237,6 +237,9 @@ LOGGING = {
         "chat": {"level": "INFO"},
         "studio": {"level": "INFO"},
         "LiteLLM": {"level": "CRITICAL"},
+        # The MCP client, which quotes what it cannot read; kernel.mcp says what matters.
+        "mcp": {"level": "CRITICAL"},
+        "client": {"level": "CRITICAL"},
         "channels_redis": {"level": "CRITICAL"},  # a traceback a second while Redis is away; kernel.bus says it once
         "django.request": {"level": "ERROR"},
     },

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = ("litellm", "openai", "aiohttp", "xllamacpp", "httpx", "tiktoken", "tokenizers")
+HEAVY = ("litellm", "openai", "aiohttp", "xllamacpp", "httpx", "tiktoken", "tokenizers", "mcp")
 COMMANDS = """
 import django
 django.setup()
