@@ -25,6 +25,8 @@ async def studio(worker: ThisWorker, settings: Settings, monkeypatch: pytest.Mon
         return studio.model
 
     monkeypatch.setattr(catalog, "ready_model", ready_model)
-    monkeypatch.setattr(catalog, "price", lambda *_: None)  # to know it is to load litellm
+    # To know these is to load litellm.
+    monkeypatch.setattr(catalog, "price", lambda *_: None)
+    monkeypatch.setattr(catalog, "calls_tools", lambda _: False)
     yield studio
     studio.leave()
