@@ -1,6 +1,7 @@
 """Fixtures for the tests of MCP servers: links to real programs, and what these have received."""
 
 import asyncio
+import functools
 import itertools
 import json
 import sys
@@ -13,9 +14,10 @@ import pytest
 from kernel.abort import AbortController
 from kernel.mcp.errors import McpFailure
 from kernel.mcp.link import Link
-from kernel.mcp.models import ServerConfig
+from kernel.mcp.models import McpServer, ServerConfig
 from kernel.toolrun import CallResult, run_call
 from kernel.tools import RunContext, Toolbox
+from tests.kernel.live import db
 from tests.waiting import READY_TIMEOUT_S, eventually
 
 PROGRAM = Path(__file__).with_name("program.py")
@@ -83,6 +85,13 @@ def program(log: Path, mode: str = "ok", **changes: Any) -> ServerConfig:
         "connect_timeout_s": READY_TIMEOUT_S,
     }
     return ServerConfig(**{**fields, **changes})
+
+
+async def row(config: ServerConfig, **fields: Any) -> McpServer:
+    """The server as an operator has written it."""
+    about = {"name": config.name, "transport": config.transport, "command": config.command}
+    about |= {"args": list(config.args), "connect_timeout_s": config.connect_timeout_s}
+    return await db(functools.partial(McpServer.objects.create, **about, **fields))
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ import pytest
 from kernel import lanes
 from kernel.mcp import roster as roster_module
 from kernel.mcp.link import Link
-from kernel.mcp.models import McpServer, ServerConfig
+from kernel.mcp.models import McpServer
 from kernel.mcp.roster import Roster, try_out
 from kernel.tools import Tool, Toolbox, tool
 from kernel.worker import ThisWorker
 from tests.kernel.live import db
-from tests.kernel.mcp.conftest import program
+from tests.kernel.mcp.conftest import program, row
 from tests.kernel.test_process import ends
 from tests.waiting import LOOK_S, READY_TIMEOUT_S, eventually
 
@@ -44,12 +44,6 @@ async def roster(worker: ThisWorker) -> AsyncIterator[Roster]:
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     return tmp_path / "received"
-
-
-async def row(config: ServerConfig, **fields: Any) -> McpServer:
-    about = {"name": config.name, "transport": config.transport, "command": config.command}
-    about |= {"args": list(config.args), "connect_timeout_s": config.connect_timeout_s}
-    return await db(functools.partial(McpServer.objects.create, **about, **fields))
 
 
 async def offered(roster: Roster, *own_tools: Tool, names: list[str] | None = None) -> list[str]:
