@@ -10,6 +10,7 @@ from kernel.agent import Agent
 from kernel.allowance import MAX_OUTPUT_TOKENS, Allowance, LimitReached
 from kernel.clocks import Limits
 from kernel.connections import booked
+from kernel.llm import library
 from kernel.llm.litellm_model import LitellmModel
 from kernel.registry import Execution
 from tests.provider import Provider
@@ -51,7 +52,8 @@ class Run:
 
 
 @pytest.fixture(params=[True, False], ids=["fast lane", "litellm's lane"])
-def fast(request: pytest.FixtureRequest) -> bool:
+async def fast(request: pytest.FixtureRequest) -> bool:
+    await library.load()  # on a busy machine this alone takes longer than a run may
     return request.param
 
 
