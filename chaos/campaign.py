@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from chaos import invariants, orders, words
+from chaos import invariants, logs, orders, words
 from chaos.evidence import Evidence, gather
 from chaos.faults import strike
 from chaos.journal import Journal
@@ -84,7 +84,7 @@ class Campaign:
         journal.round = round_.seed, round_.number
         since = datetime.now(UTC) - timedelta(milliseconds=1)
         first_record = len(stage.provider.records)
-        logs = {worker: len(worker.log.read_bytes()) for worker in stage.workers}
+        written = {worker: len(worker.log.read_bytes()) for worker in stage.workers}
         await people.arrive()
         try:
             await release_all(stage, people)
@@ -96,7 +96,7 @@ class Campaign:
             await come_to_rest(stage, journal, people, round_.rest)
             evidence = await gather(stage, journal, people, since, first_record)
             wrong = [f"{check.__name__}: {told}" for check in CHECKS for told in check(evidence)]
-            wrong += [f"log: {told}" for told in invariants.logs_tell_of_no_bug(evidence, logs)]
+            wrong += [f"log: {told}" for told in logs.tell_of_no_bug(stage.workers, written, journal)]
         except Unrest as unrest:
             wrong = [f"rest: {unrest}"]
         finally:

@@ -1,34 +1,16 @@
-"""What must hold of ends, requests, messages and logs, whatever broke. Each check yields what is wrong, in words."""
+"""What must hold of ends, requests, messages and files, whatever broke. Each check yields what is wrong, in words."""
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator
 
 from chaos.evidence import Evidence, Execution, names_in
 from tests.client import Frame
-from tests.processes.harness import Studio
 from tests.provider import Record
 
 # A request is booked when its provider gets round to it, which a busy machine delays; by then its client has gone.
 LATE_S = 0.25
 ABORTED = "aborted"
-# What an entry with a traceback may end in: always, and in rounds with this fault. Nothing else may be in a log.
-ALLOWED_ENDS = {
-    "": re.compile(
-        r"RuntimeError: .*on-purpose|"  # a tool of the tests
-        # PostgreSQL ends the transaction of a process that slept for 3 s in the middle of it, and an order that waits for
-        # such a process gives up after 5 s and says so: a frozen process, or any on a machine that is busy enough.
-        r"(psycopg|django\.db\.utils)\.OperationalError: .*server closed the connection|"
-        r"TimeoutError$|django\.db\.utils\.DatabaseError: the order was not written"
-    ),
-    "postgres_restart": re.compile(r"[\w.]*\b(OperationalError|InterfaceError|AdminShutdown|CannotConnectNow)\b"),
-    # litellm's sessions, when the interpreter ends
-    "terminate": re.compile(r"TypeError: 'NoneType' object is not callable"),
-}
-ENTRY = re.compile(r"^(?=\d{4}-\d\d-\d\d )", re.MULTILINE)
-TRACEBACK = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)+(?P<end>\S.*)$", re.MULTILINE)
-OTHER_TRACES = ("never retrieved", "was destroyed but", "never awaited")
 
 
 def ends_are_written_once_and_alike(evidence: Evidence) -> Iterator[str]:
@@ -139,20 +121,3 @@ def transcripts_can_be_read(evidence: Evidence) -> Iterator[str]:
                     json.loads(line)["id"]
                 except (AssertionError, ValueError, KeyError):
                     yield f"{path.name}:{number} is no message: {line[:200]!r}"
-
-
-def logs_tell_of_no_bug(evidence: Evidence, since: dict[Studio, int]) -> Iterator[str]:
-    """No traceback but those that a fault of this round explains."""
-    kinds = {"", *(fault.kind for fault in evidence.journal.faults())}
-    allowed = [pattern for kind, pattern in ALLOWED_ENDS.items() if kind in kinds]
-    for worker in evidence.workers:
-        log = worker.log_text(since[worker])
-        for entry in ENTRY.split(log):
-            ends = [
-                found["end"] for found in TRACEBACK.finditer(entry)
-            ]  # of a chain of exceptions, the last one counts
-            if ends and not any(pattern.match(ends[-1]) for pattern in allowed):
-                yield f"in the log of {worker.directory.name}: {entry}"
-        for trace in OTHER_TRACES:
-            if trace in log:
-                yield f"in the log of {worker.directory.name}: {trace}"
