@@ -107,3 +107,37 @@ async def test_a_stop_while_a_tool_waits_for_a_person_ends_the_run_for_every_rea
     after = await db(lambda: ChatMessage.objects.get(pk=result["messageId"]))
     assert (after.parts, after.status) == (row.parts, "aborted")
     assert row.parts[0]["state"] == "aborted"
+
+
+async def test_a_stop_in_the_third_step_of_an_endless_loop_of_tools_ends_it_there(
+    studio: Studio, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    third = asyncio.Event()
+    calls = 0
+
+    @tool
+    async def look() -> str:
+        """Look around; the third time, for ever."""
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            third.set()
+            await asyncio.Event().wait()
+        return "nothing new"
+
+    settings.STUDIO_TOOLS_CHOSEN, settings.STUDIO_MAX_STEPS = True, 50
+    settings.STUDIO_MAX_REPEATED_CALLS = None
+    monkeypatch.setattr("chat.answering.toolbox", lambda: Toolbox([look]))
+    studio.answers(*[calling("look")] * 50)
+    started = await studio.send()
+    await ready(third)
+    studio.execution(started).controller.abort("session_stop", by="ann", source="web")
+    result = await studio.result(started)
+    assert (result["abortReason"], result["steps"], calls) == ("session_stop", 3, 3)
+    assert len(studio.model.requests) == 3
+    row = await db(lambda: ChatMessage.objects.get(pk=result["messageId"]))
+    assert [(part["step"], part["state"]) for part in row.parts] == [
+        (1, "completed"),
+        (2, "completed"),
+        (3, "aborted"),
+    ]
