@@ -16,14 +16,9 @@ MODEL = "openai/agent-large"
 CHROMIUM_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-sync", "--no-first-run", "--hide-scrollbars"]
 DESKTOP = {"width": 1120, "height": 720}
 PHONE = {"width": 390, "height": 780}
-READY_MS = 30_000
-# Short enough to be waited for: an answer that falls silent, and a worker that is lost.
-SETTINGS = {
-    "STUDIO_MODEL": MODEL,
-    "STUDIO_IDLE_TIMEOUT_S": "4",
-    "STUDIO_LEASE_S": "3",
-    "STUDIO_TOOLS": "kernel.builtin_tools",
-}
+READY_MS = 60_000
+# An answer that falls silent ends soon enough to be waited for, and not before a busy machine has begun it.
+SETTINGS = {"STUDIO_MODEL": MODEL, "STUDIO_IDLE_TIMEOUT_S": "10", "STUDIO_TOOLS": "kernel.builtin_tools"}
 
 
 class Stage:
