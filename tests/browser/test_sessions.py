@@ -20,12 +20,6 @@ STOP = "studio_chat_stop_session"
 RENAME = "studio_chat_session_rename"
 
 
-@pytest.fixture(scope="module")
-def bobs_sessions(shared_studio: Studio) -> None:
-    """Many sessions of bob's."""
-    fill(shared_studio, "bob")
-
-
 def item(person: StudioPage, words: str) -> Locator:
     return person.page.locator("studio-sessions .session").filter(has_text=words)
 
@@ -140,20 +134,19 @@ async def test_a_search_finds_titles_and_texts_in_any_case_and_esc_gives_it_up(
     await ann.stop_button.click()
 
 
-async def test_the_list_grows_as_its_reader_walks_down_by_keyboard(
-    studio: Studio, browse: Browse, bobs_sessions: None
-) -> None:
-    bob = await browse(studio, "bob")
-    sessions = bob.page.locator("studio-sessions .session")
-    await link(bob, "Session 000").focus()
+async def test_the_list_grows_as_its_reader_walks_down_by_keyboard(studio: Studio, browse: Browse) -> None:
+    fill(studio, "walt")
+    walt = await browse(studio, "walt")
+    sessions = walt.page.locator("studio-sessions .session")
+    await link(walt, "Session 000").focus()
     for shown in (100, SESSIONS):
-        await bob.page.keyboard.press("End")
+        await walt.page.keyboard.press("End")
         await expect(sessions).to_have_count(shown)
-    await bob.page.keyboard.press("End")
-    await expect(link(bob, f"Session {SESSIONS - 1:03}")).to_be_focused()
-    await bob.page.keyboard.press("Home")
-    await expect(link(bob, "Session 000")).to_be_focused()
-    await expect(bob.page.get_by_role("button", name="Show more sessions")).to_be_hidden()
+    await walt.page.keyboard.press("End")
+    await expect(link(walt, f"Session {SESSIONS - 1:03}")).to_be_focused()
+    await walt.page.keyboard.press("Home")
+    await expect(link(walt, "Session 000")).to_be_focused()
+    await expect(walt.page.get_by_role("button", name="Show more sessions")).to_be_hidden()
 
 
 async def test_a_session_is_taken_away_from_its_menu_and_by_its_owner_alone(

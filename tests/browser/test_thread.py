@@ -5,7 +5,7 @@ from playwright.async_api import Locator, expect
 
 from tests.browser.conftest import Browse
 from tests.browser.driver import StudioPage
-from tests.browser.filled import LONG, MESSAGES, fill
+from tests.browser.filled import MESSAGES, fill
 from tests.processes.conftest import StudioMaker
 from tests.processes.ends import assert_closed_by_us
 from tests.processes.harness import Studio
@@ -69,9 +69,8 @@ DRAW = """async text => {
 
 @pytest.fixture(scope="module")
 def long_session(shared_studio: Studio) -> str:
-    """The address of a session of op's that is longer than a page shows."""
-    fill(shared_studio, "op")
-    return f"{shared_studio.base_url}/s/{LONG}/"
+    """A session of rhea's that is longer than a page shows."""
+    return fill(shared_studio, "rhea")
 
 
 def user_message(person: StudioPage) -> Locator:
@@ -197,33 +196,33 @@ async def test_a_card_leads_to_the_editor_of_the_message(studio: Studio, browse:
 async def test_the_thread_never_moves_under_a_reader_who_has_scrolled_away_and_counts_what_is_new(
     studio: Studio, provider: Provider, browse: Browse, long_session: str, key: str
 ) -> None:
-    op = await browse(studio, "op")
-    await op.page.goto(long_session)
-    thread = op.page.locator("studio-thread")
-    await expect(op.page.get_by_text(f"message {MESSAGES - 1:03}").first).to_be_visible()
+    rhea = await browse(studio, "rhea")
+    await rhea.page.goto(f"{studio.base_url}/s/{long_session}/")
+    thread = rhea.page.locator("studio-thread")
+    await expect(rhea.page.get_by_text(f"message {MESSAGES - 1:03}").first).to_be_visible()
     await thread.evaluate("thread => (thread.scrollTop -= 900)")
-    jump = op.page.get_by_role("button", name="Go to the end")
+    jump = rhea.page.get_by_role("button", name="Go to the end")
     await expect(jump).to_be_visible()
     top = await thread.evaluate("thread => thread.scrollTop")
-    async with await studio.connect("op") as elsewhere:
-        await elsewhere.send(LONG, directive(id=key, n=40, rate=100))
+    async with await studio.connect("rhea") as elsewhere:
+        await elsewhere.send(long_session, directive(id=key, n=40, rate=100))
         await expect(jump).to_have_text("2")
-        await ended(op)
+        await ended(rhea)
     assert await thread.evaluate("thread => thread.scrollTop") == top
-    await expect(op.page.get_by_role("button", name="Go to the end: 2 new messages")).to_be_visible()
+    await expect(rhea.page.get_by_role("button", name="Go to the end: 2 new messages")).to_be_visible()
     await jump.click()
-    await expect(op.answer).to_be_in_viewport()
+    await expect(rhea.answer).to_be_in_viewport()
     await expect(jump).to_be_hidden()
 
 
 async def test_older_messages_come_above_without_moving_what_is_read_and_are_let_go_at_the_end(
     studio: Studio, browse: Browse, long_session: str
 ) -> None:
-    op = await browse(studio, "op")
-    await op.page.goto(long_session)
-    messages = op.page.locator("studio-message")
+    rhea = await browse(studio, "rhea")
+    await rhea.page.goto(f"{studio.base_url}/s/{long_session}/")
+    messages = rhea.page.locator("studio-message")
     await expect(messages).to_have_count(50)
-    thread = op.page.locator("studio-thread")
+    thread = rhea.page.locator("studio-thread")
     moved = await thread.evaluate("""thread => new Promise(resolve => {
         const first = thread.querySelector("studio-message");
         thread.scrollTop = 300;
@@ -235,9 +234,9 @@ async def test_older_messages_come_above_without_moving_what_is_read_and_are_let
     })""")
     assert abs(moved) < 2
     await expect(messages).to_have_count(100)
-    await op.page.get_by_role("button", name="Show earlier messages").press("Enter")
+    await rhea.page.get_by_role("button", name="Show earlier messages").press("Enter")
     await expect(messages).to_have_count(150)
-    await op.page.get_by_role("button", name="Go to the end").click()
+    await rhea.page.get_by_role("button", name="Go to the end").click()
     await expect(messages).to_have_count(50)
     await expect(messages.last).to_be_in_viewport()
 
