@@ -23,10 +23,10 @@ INSTALLED_LOCAL := .venv/installed-local-$(call hash,requirements-local.txt)
 INSTALLED_PAGE := node_modules/.installed-$(call hash,package-lock.json)
 TEMPLATES := find templates -name '*.html' -print0
 
-.PHONY: help install install-local install-page run test lint fix bench bench-peers chaos
+.PHONY: help install install-local install-page run test lint fix screenshots bench bench-peers chaos
 
 help: ## Show the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
 install: $(INSTALLED) install-local install-page ## Set up everything that `make run` needs
 
@@ -52,6 +52,10 @@ fix: $(INSTALLED_DEV) ## Put right what can be put right by itself
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 	$(TEMPLATES) | xargs -0 $(BIN)/djade
+
+screenshots: install $(INSTALLED_DEV) ## Make the pictures in docs/images
+	@scripts/test_tools.sh
+	$(BIN)/python -m scripts.screenshots
 
 bench: install $(INSTALLED_DEV) ## Measure
 	$(BIN)/python -m bench

@@ -20,7 +20,7 @@ async def play(names: list[str], directory: Path) -> None:
     async def take(name: str, what: Page | Locator) -> None:
         path = file_of(directory, name)
         await what.screenshot(path=path, animations="disabled", caret="hide")
-        print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
+        sys.stdout.write(f"{path.name}: {path.stat().st_size / 1000:.0f} kB\n")
 
     with tempfile.TemporaryDirectory(prefix="studio-pictures-") as data:
         async with stage(Path(data)) as played:
