@@ -18,7 +18,10 @@ def counts_are_the_ledgers(evidence: Evidence) -> Iterator[str]:
         span = (deed.sent_s - CLOCKS_S, deed.replied_s + CLOCKS_S)
         touched = [execution for execution in named if execution.lived_in(*span)]
         through = [execution for execution in named if execution.lived_through(deed.sent_s, deed.replied_s)]
-        aborted = [e for e in touched if e.row["status"] == "aborted" and (e.ended_s or span[1]) <= span[1]]
+        # One that was written off while its owner slept is really stopped only now.
+        slept = [execution for execution in named if execution not in touched and evidence.disturbed(execution)]
+        ended = [e for e in (*touched, *slept) if e.ended_s and e.ended_s <= span[1]]
+        aborted = [execution for execution in ended if execution.row["status"] == "aborted"]
         if counts["aborted"] > len(aborted):
             yield f"more aborted than the ledger knows: {deed}; {_told(touched)}"
         if counts["unconfirmed"] > len(touched):
