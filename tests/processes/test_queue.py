@@ -185,7 +185,7 @@ async def test_after_an_unclean_end_nothing_is_asked_for_until_a_person_acts(
 @pytest.fixture(scope="module")
 def quick(make_studio: StudioMaker) -> Studio:
     """A studio whose turns may be silent for a moment only."""
-    studio = make_studio(STUDIO_IDLE_TIMEOUT_S="3", STUDIO_LEASE_S="6")
+    studio = make_studio(STUDIO_IDLE_TIMEOUT_S="3", STUDIO_LEASE_S="10")
     asyncio.run(studio.warm())
     return studio
 
