@@ -41,7 +41,7 @@ async def test_a_continued_answer_says_so_and_gives_no_advice_any_more(
     await ann.stop_button.click()
     card = ann.card("Session stopped")
     await card.get_by_role("button", name="Continue").click()
-    await expect(ann.page.get_by_text("Continued below")).to_be_visible()
+    await expect(ann.page.get_by_text("Continued below").first).to_be_visible()
     await expect(card.locator("[data-slot=advice]")).to_be_hidden()
     await expect(ann.composer).to_be_focused()
 
@@ -70,7 +70,7 @@ async def test_the_reason_of_a_panic_is_told_to_those_it_stopped_as_plain_text(
     await ann.send(directive(id=key, n=2000, rate=60))
     await ann.grows_past(5)
     await op.panic_button.click()
-    await op.page.get_by_label("Reason").fill("<b>Maintenance</b>")
+    await op.page.get_by_role("textbox", name="Reason").fill("<b>Maintenance</b>")
     await op.page.get_by_role("button", name="Stop everything").click()
     await expect(ann.card("Stopped by Panic")).to_contain_text("Reason: <b>Maintenance</b>")
 

@@ -25,6 +25,7 @@ class Wire:
         self.asked: list[Frame] = []
         self.lose: Callable[[Frame], bool] = lambda frame: False  # which of the page's frames break the connection
         self.hold: Callable[[Frame], bool] = lambda frame: False  # which of the server's frames wait, and all behind
+        self.connections = 0
         self._held: list[str] = []
         self._socket: WebSocketRoute | None = None
         self._cut = False
@@ -52,11 +53,6 @@ class Wire:
             assert self._socket is not None
             self._socket.send(text)
 
-    def forget(self) -> None:
-        """What was held never arrives, and what comes from now on does."""
-        self.hold = lambda frame: False
-        self._held = []
-
     def of(self, type_: str) -> list[Frame]:
         return [frame for frame in self.asked if frame["type"] == type_]
 
@@ -64,7 +60,8 @@ class Wire:
         if self._cut:
             await socket.close(code=BREAK)
             return
-        self._socket = socket
+        self.connections += 1
+        self._socket, self._held = socket, []
         server = socket.connect_to_server()
         socket.on_message(lambda text: self._to_server(server, str(text)))
         server.on_message(lambda text: self._to_page(socket, str(text)))
@@ -80,7 +77,6 @@ class Wire:
     async def _break(self) -> None:
         """What was under way is lost, and what was held."""
         socket, self._socket = self._socket, None
-        self._held = []
         if socket is not None:
             await socket.close(code=BREAK)
 
