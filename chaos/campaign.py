@@ -12,6 +12,7 @@ from chaos.faults import strike
 from chaos.journal import Journal
 from chaos.people import People
 from chaos.plan import TABS, Round
+from chaos.pulse import Pulse
 from chaos.rest import Unrest, come_to_rest, release_all
 from chaos.stage import Stage
 
@@ -44,6 +45,7 @@ class Tally:
     operations: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
+    starved: int = 0  # runs that were lost without a fault
     lost_replies: int = 0
     requests: int = 0
 
@@ -52,6 +54,7 @@ class Tally:
         self.operations.update(operation.verb for operation in round_.operations)
         self.faults.update(fault.kind for fault in evidence.journal.faults())
         self.ends.update(e.row["abort_reason"] or e.row["status"] for e in evidence.executions)
+        self.starved += sum(not e.of_owner and not evidence.disturbed(e) for e in evidence.executions)
         self.lost_replies += sum(deed.reply is None for deed in evidence.journal.of_round())
         self.requests += len(evidence.records)
 
@@ -63,7 +66,7 @@ class Tally:
                 f"{total} operations in {self.rounds} rounds, {took_s:.0f} s, {total / took_s:.1f}/s: all held.",
                 f"operations: {_told(self.operations)}",
                 f"faults: {_told(self.faults)}",
-                f"executions: {self.ends.total()}, ended as {_told(self.ends)}",
+                f"executions: {self.ends.total()}, ended as {_told(self.ends)}; lost without a fault: {self.starved}",
                 f"requests to the provider: {self.requests}; replies lost with a socket: {self.lost_replies}",
             )
         )
@@ -82,19 +85,9 @@ class Campaign:
         """One round, from the first socket to the last judgement. Raises `Broken`."""
         journal, stage, people = self._journal, self._stage, self._people
         journal.round = round_.seed, round_.number
-        since = datetime.now(UTC) - timedelta(milliseconds=1)
-        first_record = len(stage.provider.records)
         written = {worker: len(worker.log.read_bytes()) for worker in stage.workers}
-        await people.arrive()
         try:
-            await release_all(stage, people)
-            async with asyncio.TaskGroup() as everybody:
-                for fault in round_.faults:
-                    everybody.create_task(strike(fault, stage, journal))
-                for number in range(len(TABS)):
-                    everybody.create_task(people.act(round_, number))
-            await come_to_rest(stage, journal, people, round_.rest)
-            evidence = await gather(stage, journal, people, since, first_record)
+            evidence = await self._live_through(round_)
             wrong = [f"{check.__name__}: {told}" for check in CHECKS for told in check(evidence)]
             wrong += [f"log: {told}" for told in logs.tell_of_no_bug(stage.workers, written, journal)]
         except Unrest as unrest:
@@ -104,6 +97,22 @@ class Campaign:
         if wrong:
             raise Broken(_report(round_, journal, wrong))
         self.tally.add(round_, evidence)
+
+    async def _live_through(self, round_: Round) -> Evidence:
+        """Do all of it at once, bring it to rest, and gather what there is to be seen. Raises `Unrest`."""
+        journal, stage, people = self._journal, self._stage, self._people
+        since = datetime.now(UTC) - timedelta(milliseconds=1)
+        first_record = len(stage.provider.records)
+        async with Pulse() as pulse:
+            await people.arrive()
+            await release_all(stage, people)
+            async with asyncio.TaskGroup() as everybody:
+                for fault in round_.faults:
+                    everybody.create_task(strike(fault, stage, journal))
+                for number in range(len(TABS)):
+                    everybody.create_task(people.act(round_, number))
+            await come_to_rest(stage, journal, people, round_.rest)
+        return await gather(stage, journal, people, since, first_record, pulse.worst_s)
 
 
 def _report(round_: Round, journal: Journal, wrong: list[str]) -> str:

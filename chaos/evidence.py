@@ -38,7 +38,8 @@ class Execution:
     row: Row
     answer: Row | None
     requests: list[Record]
-    began_s: float
+    began_s: float  # when its transaction began; it may have been let in only later
+    known_s: float | None  # when the first socket heard of it
     ended_s: float | None
 
     @property
@@ -55,7 +56,13 @@ class Execution:
 
     def lived_through(self, from_s: float, until_s: float) -> bool:
         """Whether it was alive all the time between these."""
-        return self.began_s < from_s and (self.ended_s is None or self.ended_s > until_s)
+        known = self.known_s is not None and self.known_s < from_s
+        return known and (self.ended_s is None or self.ended_s > until_s)
+
+    @property
+    def of_owner(self) -> bool:
+        """Whether its owner wrote its end, with all that it had in memory; only an owner knows how long it took."""
+        return self.row["duration_ms"] is not None
 
     def __str__(self) -> str:
         told = {name: self.row[name] for name in ("status", "abort_reason", "intent", "error", "pid") if self.row[name]}
@@ -74,6 +81,7 @@ class Evidence:
     clients: list[StudioClient]
     workers: list[Studio]
     offset_s: float  # from the monotonic clock, which frames and records carry, to the wall's
+    lag_s: float  # how late this machine was, at worst
 
     def of_session(self, key: str) -> Iterator[Execution]:
         return (execution for execution in self.executions if execution.key == key)
@@ -93,8 +101,11 @@ class Evidence:
         ]
 
 
-async def gather(stage: Stage, journal: Journal, people: People, since: datetime, first_record: int) -> Evidence:
+async def gather(
+    stage: Stage, journal: Journal, people: People, since: datetime, first_record: int, lag_s: float
+) -> Evidence:
     """Read it all; nothing changes any more."""
+    clients = [client for tab in people.all_tabs() for client in tab.clients]
     messages = await stage.rows(MESSAGES)
     answers = {row["execution_id"]: row for row in messages if row["role"] == "assistant"}
     offset_s = time.time() - time.monotonic()
@@ -102,12 +113,14 @@ async def gather(stage: Stage, journal: Journal, people: People, since: datetime
     requests: dict[str, list[Record]] = defaultdict(list)
     for record, key in records:
         requests[key].append(record)
+    known = _first_heard(clients, offset_s)
     executions = [
         Execution(
             row=row,
             answer=answers.get(row["id"]),
             requests=requests[row["session_key"]],
             began_s=row["started_at"].timestamp(),
+            known_s=known.get(str(row["id"])),
             ended_s=row["finished_at"].timestamp() if row["finished_at"] else None,
         )
         for row in await stage.rows(EXECUTIONS, since)
@@ -120,10 +133,21 @@ async def gather(stage: Stage, journal: Journal, people: People, since: datetime
         audit=await stage.rows("SELECT * FROM kernel_auditentry WHERE at >= ?", since),
         users={row["username"]: row["id"] for row in await stage.rows("SELECT id, username FROM auth_user")},
         records=records,
-        clients=[client for tab in people.all_tabs() for client in tab.clients],
+        clients=clients,
         workers=stage.workers,
         offset_s=offset_s,
+        lag_s=lag_s,
     )
+
+
+def _first_heard(clients: list[StudioClient], offset_s: float) -> dict[str, float]:
+    """When a frame first told of each execution."""
+    heard: dict[str, float] = {}
+    for client in clients:
+        for frame, arrived_s in zip(client.frames, client.arrivals, strict=True):
+            if id_ := frame.get("executionId"):
+                heard[id_] = min(heard.get(id_, arrived_s + offset_s), arrived_s + offset_s)
+    return heard
 
 
 def names_in(text: str) -> list[str]:

@@ -68,7 +68,8 @@ def requests_belong_to_the_living(evidence: Evidence) -> Iterator[str]:
         if record.problems:
             yield f"the history of {record.id} would be refused: {record.problems}"
         lives = list(evidence.of_session(key))
-        alive = any(e.began_s - LATE_S <= arrived_s <= (e.ended_s or arrived_s) + LATE_S for e in lives)
+        late_s = LATE_S + evidence.lag_s
+        alive = any(e.began_s - late_s <= arrived_s <= (e.ended_s or arrived_s) + late_s for e in lives)
         if key and not alive and not was_gone(record):
             told = [str(execution) for execution in lives]
             yield f"request {record.id} at {arrived_s:.3f} ({record.end}) without a live execution: {told}"

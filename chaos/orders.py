@@ -76,7 +76,7 @@ def nothing_starts_under_a_hold(evidence: Evidence) -> Iterator[str]:
         keys = {execution.key for execution in _named(evidence, deed)}
         for record, key in evidence.records:
             arrived_s = record.arrived + evidence.offset_s
-            asked = deed.replied_s + LATE_S < arrived_s < until_s - CLOCKS_S
+            asked = deed.replied_s + LATE_S + evidence.lag_s < arrived_s < until_s - CLOCKS_S
             if key in keys and asked and not was_gone(record):
                 yield f"asked under a hold, at {arrived_s:.3f}: {record.id}; {deed}"
 

@@ -42,9 +42,12 @@ def text_is_all_that_was_seen(evidence: Evidence) -> Iterator[str]:
 
 
 def _until_s(evidence: Evidence, execution: Execution) -> float | None:
-    """What was seen before this must be kept; None: everything."""
-    disturbed = evidence.disturbed(execution)
-    return min(fault.began_s for fault in disturbed) - LOST_S - FORGIVEN_S if disturbed else None
+    """What was seen before this must be kept; None: everything, since the owner itself wrote the end."""
+    if execution.of_owner:
+        return None
+    began = [fault.began_s for fault in evidence.disturbed(execution)]
+    # Without a fault: its owner was starved by the machine for as long as a lease, and nobody knows since when.
+    return min(began, default=execution.began_s) - LOST_S - FORGIVEN_S - evidence.lag_s
 
 
 def _parts(execution: Execution) -> Iterator[dict[str, Any]]:
