@@ -14,8 +14,7 @@ from chat import lifecycle as chat_lifecycle
 from chat.toolbox import toolbox
 from kernel import lanes
 from kernel.hub import Hub, hub
-from kernel.llm import catalog, litellm_model
-from kernel.llm.connector import close_session
+from kernel.llm import catalog, library, litellm_model
 from kernel.mcp.roster import roster_of
 from kernel.tools import ToolDefinitionError
 from kernel.worker import ThisWorker, this_worker
@@ -65,7 +64,7 @@ class Lifecycle:
             await asyncio.sleep(CLOSE_S)
         await roster_of(worker).close()
         await worker.close()
-        await close_session()
+        await library.close()
 
     async def _lifespan(self, receive: Any, send: Any) -> None:
         while True:

@@ -90,6 +90,11 @@ def broken_off(said: str, status: int | None = None) -> ModelError:
     return ModelError(_with_quote(BROKEN_OFF, said), status=status, retryable=True)
 
 
+def unfinished() -> ModelError:
+    """The provider's stream ended well, and its answer did not."""
+    return ModelError("The provider ended its answer without finishing it. Continue, or send again.", retryable=True)
+
+
 def message_in(body: bytes) -> str:
     """What a provider says in the body of an error: its message, wherever it stands, else all of it."""
     text = body.decode(errors="replace")

@@ -15,7 +15,7 @@ from kernel.events import Usage
 from kernel.jsontext import dumps
 from kernel.llm import library
 from kernel.llm.connector import booked_session
-from kernel.llm.errors import broken_off, message_in, model_error, refused
+from kernel.llm.errors import broken_off, message_in, model_error, refused, unfinished
 from kernel.llm.model import Finished, ModelError, ModelEvent
 from kernel.llm.route import Json, Route
 from kernel.llm.sse import Events
@@ -60,11 +60,6 @@ async def stream(litellm: Any, route: Route, arguments: Json, name: str) -> Asyn
         # It takes no await, so no second cancel can come between. After a whole answer the connection is back in the
         # pool already, and this does nothing.
         response.close()
-
-
-def unfinished() -> ModelError:
-    """The stream ended well, and the answer did not."""
-    return ModelError("The provider ended its answer without finishing it. Continue, or send again.", retryable=True)
 
 
 async def _post(litellm: Any, route: Route, arguments: Json, name: str) -> aiohttp.ClientResponse:

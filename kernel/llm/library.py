@@ -23,6 +23,14 @@ async def load() -> Any:
     return await asyncio.get_running_loop().run_in_executor(None, _load)
 
 
+async def close() -> None:
+    """Close the connections that our own session keeps alive, if there is one."""
+    if _load.cache_info().currsize:
+        from kernel.llm.connector import close_session
+
+        await close_session()
+
+
 def cost_usd(name: str, input_tokens: int, output_tokens: int) -> float | None:
     """The cost by litellm's price list; None where it knows no price, or while litellm is not loaded."""
     if not _load.cache_info().currsize:

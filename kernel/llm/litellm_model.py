@@ -1,26 +1,26 @@
 """Every provider that litellm knows, as a `Model`, with its own retries off and its connections booked.
 
 There are two lanes. Models that have a route (`kernel.llm.route`) are asked by `kernel.llm.fast_lane`; litellm carries
-the streams of all others.
+the streams of all others. Neither is imported before a model is asked for: what they need takes long to load.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernel.aio import finish
 from kernel.events import Usage
-from kernel.llm import fast_lane, library
-from kernel.llm.errors import model_error
+from kernel.llm import library
+from kernel.llm.errors import model_error, unfinished
 from kernel.llm.model import CallDelta, Delta, Finished, ModelEvent, ModelRequest
-from kernel.llm.route import Route, Routes
+
+if TYPE_CHECKING:
+    from kernel.llm.route import Route
 
 # litellm's limit is per read; the run's own clocks are the ones that count, so this only has to be longer than they
 # are.
 READ_TIMEOUT_S = 24 * 3600.0
-
-routes = Routes()
 
 
 class LitellmModel:
@@ -51,6 +51,8 @@ class LitellmModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield deltas as they arrive, then one `Finished`. Raises `ModelError`."""
         litellm = await library.load()
+        from kernel.llm import fast_lane
+
         name = self._name or request.model
         arguments = self._arguments(name, request)
         route = await self.find_route(request)
@@ -59,11 +61,13 @@ class LitellmModel:
             async for event in events:
                 yield event
 
-    async def find_route(self, request: ModelRequest | None = None) -> Route | None:
+    async def find_route(self, request: ModelRequest | None = None) -> "Route | None":
         """How it is asked directly, None if through litellm. Found by the first call, which takes a moment."""
         litellm = await library.load()
         if not self._fast:
             return None
+        from kernel.llm.route import routes
+
         request = request or ModelRequest(model="", messages=[])
         return await routes.find(litellm, self._arguments(self._name or request.model, request))
 
@@ -114,7 +118,7 @@ async def _by_litellm(litellm: Any, arguments: dict[str, Any], name: str) -> Asy
         # In this task, and out of reach of a second cancel: an iterator that is dropped never closes its connection.
         await finish(chunks.aclose())
     if not reason:
-        raise fast_lane.unfinished()
+        raise unfinished()
     yield Finished(reason=reason, usage=usage)
 
 

@@ -122,6 +122,9 @@ class Routes:
         return found
 
 
+routes = Routes()
+
+
 async def _learned(litellm: Any, arguments: Json) -> Route | None:
     model = arguments["model"]
     try:

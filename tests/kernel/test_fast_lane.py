@@ -10,9 +10,9 @@ import pytest
 
 from kernel.connections import Book, booked
 from kernel.events import Usage
-from kernel.llm import litellm_model
 from kernel.llm.litellm_model import LitellmModel
 from kernel.llm.model import Delta, Finished, ModelError, ModelEvent, ModelRequest
+from kernel.llm.route import routes
 from tests.waiting import READY_TIMEOUT_S
 
 pytestmark = [
@@ -98,7 +98,7 @@ async def answer(model: LitellmModel) -> list[ModelEvent]:
 async def test_the_model_of_these_tests_is_asked_directly(model: LitellmModel, server: Server) -> None:
     server.answers = [WHOLE]
     await answer(model)
-    route = await litellm_model.routes.find(None, model._arguments("openai/fake-model", REQUEST))
+    route = await routes.find(None, model._arguments("openai/fake-model", REQUEST))
     assert route is not None
     assert str(route.url) == f"{server.url}/chat/completions"
 
