@@ -50,7 +50,8 @@ class Stage:
     async def _log_in(self) -> None:
         """Everybody logs in while nothing is broken; the cluster remembers it."""
         for person in sorted(set(TABS)):
-            await (await self.cluster.connect(self.workers[0], person)).close()
+            client, _ = await self.connect(person, 0, START_TIMEOUT_S)
+            await client.close()
 
     def end(self) -> None:
         for server in (self.postgres, self.redis):
@@ -60,14 +61,19 @@ class Stage:
     def worker(self, number: int) -> Studio:
         return self.workers[number % len(self.workers)]
 
-    async def connect(self, person: str, number: int) -> tuple[StudioClient, int]:
-        """A socket at this worker, or at the next that takes one; returns also which one did."""
-        while True:
+    async def connect(self, person: str, number: int, patience_s: float = CONNECT_S) -> tuple[StudioClient, int]:
+        """A socket at this worker, or at the next that takes one; returns also which one did.
+
+        Raises `TimeoutError` if none does for a long time.
+        """
+        give_up = time.monotonic() + START_TIMEOUT_S + patience_s
+        while time.monotonic() < give_up:
             for worker_number in range(number, number + len(self.workers)):
                 with suppress(Exception):  # frozen, dead, or without its database: each refuses in its own way
-                    async with asyncio.timeout(CONNECT_S):
+                    async with asyncio.timeout(patience_s):
                         return await self.cluster.connect(self.worker(worker_number), person), worker_number
             await asyncio.sleep(LOOK_S)
+        raise TimeoutError(f"no worker takes a socket of {person}")
 
     async def rows(self, sql: str, *parameters: object) -> Sequence[Row]:
         return await asyncio.to_thread(self.cluster.rows, sql, *parameters)
