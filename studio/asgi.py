@@ -1,6 +1,7 @@
 """The ASGI application: pages by Django, `/ws/studio/` by Channels, and a drain before the process ends."""
 
 import os
+from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "studio.settings")
 
@@ -16,12 +17,13 @@ from django.urls import path
 from studio import daphne_fixes, lifecycle
 from studio.consumers import StudioConsumer
 
-application = lifecycle.Lifecycle(
-    ProtocolTypeRouter(
-        {
-            "http": http,
-            "websocket": AuthMiddlewareStack(URLRouter([path("ws/studio/", StudioConsumer.as_asgi())])),
-        }
-    )
-)
+sockets = AuthMiddlewareStack(URLRouter([path("ws/studio/", StudioConsumer.as_asgi())]))
+
+
+async def websocket(scope: Any, receive: Any, send: Any) -> None:
+    """Hand the consumer a send of its own, too: past the middleware, which looks at the login's session every time."""
+    await sockets({**scope, "studio.send": send}, receive, send)
+
+
+application = lifecycle.Lifecycle(ProtocolTypeRouter({"http": http, "websocket": websocket}))
 daphne_fixes.install(start=application.start, end=application.end)

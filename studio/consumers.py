@@ -77,7 +77,7 @@ class StudioConsumer(AsyncConsumer):
             await self.send({"type": "websocket.close", "code": NOT_LOGGED_IN})
             raise StopConsumer
         worker = this_worker()
-        self._outbox = Outbox(self.send, lambda: self._close(OVERLOADED))
+        self._outbox = Outbox(self.scope.get("studio.send", self.send), lambda: self._close(OVERLOADED))
         self._inbox: asyncio.Queue[Received | None] = asyncio.Queue()
         self._inbox_chars = 0
         self._closing = False
