@@ -11,6 +11,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import aiohttp
+from websockets.exceptions import WebSocketException
+
 from chaos.plan import LEASE_S, TABS
 from tests.client import StudioClient
 from tests.processes.cluster import Cluster
@@ -29,6 +32,8 @@ LIMITS = {
     "STUDIO_SHUTDOWN_GRACE_S": "5",
 }
 CONNECT_S = 3.0
+# How a worker that is dead, frozen, or without its database refuses a login or a socket.
+REFUSALS = (AssertionError, OSError, TimeoutError, aiohttp.ClientError, WebSocketException)
 LOOK_S = 0.1
 
 
@@ -69,7 +74,7 @@ class Stage:
         give_up = time.monotonic() + START_TIMEOUT_S + patience_s
         while time.monotonic() < give_up:
             for worker_number in range(number, number + len(self.workers)):
-                with suppress(Exception):  # frozen, dead, or without its database: each refuses in its own way
+                with suppress(*REFUSALS):
                     async with asyncio.timeout(patience_s):
                         return await self.cluster.connect(self.worker(worker_number), person), worker_number
             await asyncio.sleep(LOOK_S)
