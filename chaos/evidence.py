@@ -3,7 +3,7 @@
 import re
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,7 +12,7 @@ from chaos.journal import Disturbance, Journal
 from chaos.people import People
 from chaos.plan import LEASE_S
 from chaos.stage import Stage
-from tests.client import StudioClient
+from tests.client import Frame, StudioClient
 from tests.processes.harness import Row, Studio
 from tests.provider import Record
 from tests.provider_script import DIRECTIVE, text_of
@@ -40,7 +40,8 @@ class Execution:
     requests: list[Record]
     began_s: float  # when its transaction began; it may have been let in only later
     known_s: float | None  # when the first socket heard of it
-    ended_s: float | None
+    ended_s: float | None  # when the transaction that ended it began
+    told_s: float | None  # when the first socket heard of that
 
     @property
     def id(self) -> str:
@@ -51,8 +52,10 @@ class Execution:
         return self.row["session_key"]
 
     def lived_in(self, from_s: float, until_s: float) -> bool:
-        """Whether it was alive at any time between these."""
-        return self.began_s <= until_s and (self.ended_s is None or self.ended_s >= from_s)
+        """Whether it may have been alive at any time between these: until it was told, its owner was at work on its end."""
+        if self.ended_s is None or self.told_s is None:
+            return self.began_s <= until_s
+        return self.began_s <= until_s and max(self.ended_s, self.told_s) >= from_s
 
     def lived_through(self, from_s: float, until_s: float) -> bool:
         """Whether it was alive all the time between these."""
@@ -113,7 +116,8 @@ async def gather(
     requests: dict[str, list[Record]] = defaultdict(list)
     for record, key in records:
         requests[key].append(record)
-    known = _first_heard(clients, offset_s)
+    known = _first_heard(clients, offset_s, lambda _: True)
+    told = _first_heard(clients, offset_s, lambda frame: frame["type"] == "studio_chat_result")
     executions = [
         Execution(
             row=row,
@@ -122,6 +126,7 @@ async def gather(
             began_s=row["started_at"].timestamp(),
             known_s=known.get(str(row["id"])),
             ended_s=row["finished_at"].timestamp() if row["finished_at"] else None,
+            told_s=told.get(str(row["id"])),
         )
         for row in await stage.rows(EXECUTIONS, since)
     ]
@@ -140,12 +145,14 @@ async def gather(
     )
 
 
-def _first_heard(clients: list[StudioClient], offset_s: float) -> dict[str, float]:
-    """When a frame first told of each execution."""
+def _first_heard(
+    clients: list[StudioClient], offset_s: float, of_interest: Callable[[Frame], bool]
+) -> dict[str, float]:
+    """When such a frame first told of each execution."""
     heard: dict[str, float] = {}
     for client in clients:
         for frame, arrived_s in zip(client.frames, client.arrivals, strict=True):
-            if id_ := frame.get("executionId"):
+            if (id_ := frame.get("executionId")) and of_interest(frame):
                 heard[id_] = min(heard.get(id_, arrived_s + offset_s), arrived_s + offset_s)
     return heard
 
