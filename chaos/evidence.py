@@ -52,7 +52,7 @@ class Execution:
         return self.row["session_key"]
 
     def lived_in(self, from_s: float, until_s: float) -> bool:
-        """Whether it may have been alive at any time between these: until it was told, its owner was at work on its end."""
+        """Whether it may have been alive at any time between these: until its end was told, its owner was at work."""
         if self.ended_s is None or self.told_s is None:
             return self.began_s <= until_s
         return self.began_s <= until_s and max(self.ended_s, self.told_s) >= from_s
