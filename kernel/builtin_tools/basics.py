@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field
 
+from kernel.errors import ToldError
 from kernel.tools import tool
 
 Number = int | float
@@ -56,7 +57,11 @@ async def calculate(
     try:
         number = _value(ast.parse(expression.strip(), mode="eval").body)
     except (SyntaxError, MemoryError, RecursionError) as error:  # the parser's own words for too deep a nesting
-        raise ValueError(f"{expression!r} cannot be read as arithmetic.") from error
+        raise ToldError(f"{expression!r} cannot be read as arithmetic.") from error
+    except OverflowError as error:
+        raise ToldError(f"The result of {expression!r} is too large.") from error
+    except ArithmeticError as error:
+        raise ToldError(f"{expression!r} has no result: {error}") from error
     return f"{number:.15g}" if isinstance(number, float) else str(number)
 
 
@@ -66,7 +71,7 @@ def _zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # unknown, no name at all, a folder
-        raise ValueError(f"There is no time zone {name!r}. Give a name such as Europe/Berlin.") from error
+        raise ToldError(f"There is no time zone {name!r}. Give a name such as Europe/Berlin.") from error
 
 
 def _value(node: ast.expr) -> Number:
@@ -79,14 +84,14 @@ def _value(node: ast.expr) -> Number:
             return _bounded(_power(_value(left), _value(right)))
         case ast.BinOp(left=left, op=operation, right=right) if type(operation) in BINARY:
             return _bounded(BINARY[type(operation)](_value(left), _value(right)))
-    raise ValueError(f"Only numbers, parentheses and + - * / // % ** are understood, not {ast.unparse(node)!r}.")
+    raise ToldError(f"Only numbers, parentheses and + - * / // % ** are understood, not {ast.unparse(node)!r}.")
 
 
 def _power(base: Number, exponent: Number) -> Number:
     if isinstance(base, int) and isinstance(exponent, int) and base.bit_length() * exponent > NUMBER_MAX_BITS:
         raise OverflowError("The result is too large.")
     if base < 0 and not isinstance(exponent, int):
-        raise ValueError("A root of a negative number is no real number.")
+        raise ToldError("A root of a negative number is no real number.")
     return base**exponent
 
 

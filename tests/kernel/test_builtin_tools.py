@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from kernel import builtin_tools
 from kernel.builtin_tools import calculate, current_time
 from kernel.builtin_tools.basics import EXPRESSION_MAX
+from kernel.errors import ToldError
 from kernel.tools import Toolbox
 
 
@@ -32,7 +33,7 @@ async def test_the_time_is_told_in_the_zone_that_was_asked_for() -> None:
 
 @pytest.mark.parametrize("name", ["Nowhere/Land", "", "../etc/passwd", "Europe", "a\0b"])
 async def test_an_unknown_zone_is_an_error_that_helps(name: str) -> None:
-    with pytest.raises(ValueError, match="such as Europe/Berlin"):
+    with pytest.raises(ToldError, match="such as Europe/Berlin"):
         await current_time(name)
 
 
@@ -73,13 +74,13 @@ async def test_arithmetic_is_computed(expression: str, result: str) -> None:
     ],
 )
 async def test_anything_but_arithmetic_is_refused(expression: str) -> None:
-    with pytest.raises(ValueError, match=r"understood|cannot be read"):
+    with pytest.raises(ToldError, match=r"understood|cannot be read"):
         await calculate(expression)
 
 
 @pytest.mark.parametrize("expression", ["", "1 +", "2 x 3", "1; 2", "(" * 100, "a\0b", "(" * 99 + "1" + ")" * 99 + "("])
 async def test_what_cannot_be_read_is_an_error_that_names_it(expression: str) -> None:
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ToldError, match="cannot be read"):
         await calculate(expression)
 
 
@@ -88,13 +89,13 @@ async def test_what_cannot_be_read_is_an_error_that_names_it(expression: str) ->
     ["9 ** 9 ** 9", "2 ** 4096 * 2", "10.0 ** 400", "1e999", "1e308 * 10", "9 ** 999 * 1.0", "-9 ** 9999"],
 )
 async def test_a_result_that_is_too_large_is_refused_before_it_is_computed(expression: str) -> None:
-    with pytest.raises(OverflowError):
+    with pytest.raises(ToldError, match="large"):
         await calculate(expression)
 
 
 @pytest.mark.parametrize(("expression", "told"), [("1 / 0", "zero"), ("0 ** -1", "0.0"), ("(-8) ** 0.5", "no real")])
 async def test_what_has_no_result_says_why(expression: str, told: str) -> None:
-    with pytest.raises((ArithmeticError, ValueError), match=told):
+    with pytest.raises(ToldError, match=told):
         await calculate(expression)
 
 
