@@ -7,6 +7,7 @@ import { canContinue, describeEnding, endingNote, tookWords, usageWords } from "
 import { showPart } from "#studio/parts";
 import { editMessage, editorFailed } from "#studio/resend";
 import { showTimeline } from "#studio/show-timeline";
+import { gettext } from "#studio/text";
 
 const TEMPLATES = { text: "part-text", reasoning: "part-reasoning", tool: "part-tool" };
 
@@ -109,8 +110,10 @@ class StudioMessage extends HTMLElement {
     const { status, model, usage, text } = message;
     const counted = status === "completed" ? usageWords(usage) : [];
     const facts = [model && modelName(model, this.#around.options), tookWords(message), ...counted];
-    write(this, { told: status === "streaming" ? "" : facts.filter(Boolean).join(" · ") });
-    slot(this, "fate").hidden = this.#fate !== "continued";
+    write(this, {
+      told: status === "streaming" ? "" : facts.filter(Boolean).join(" · "),
+      fate: this.#fate === "continued" ? gettext("Continued below") : "",
+    });
     slot(this, "copy").hidden = status === "streaming" || !text;
   }
 
