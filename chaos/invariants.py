@@ -86,18 +86,13 @@ def messages_are_sent_once(evidence: Evidence) -> Iterator[str]:
     for name, times in named.items():
         if times > 1:
             yield f"message {name} is {times} times in the history"
-    removed = {
-        deed.fields["queueId"]
-        for deed in evidence.journal.deeds
-        if deed.type == "studio_chat_queue_remove" and (deed.ok or not deed.certain)
-    }
     kept = Counter(row["client_message_id"] for row in (*evidence.messages, *evidence.queue))
     for sent in evidence.journal.sent.values():
         if sent.key in evidence.journal.deleted or not sent.settled:
             continue
         places = kept[sent.id]
         tries = [str(deed) for deed in sent.tries]
-        if sent.accepted and not places and not sent.queue_ids & removed:
+        if sent.accepted and not places and sent.id not in evidence.journal.removed:
             yield f"message {sent.id} was accepted and is lost: {tries}"
         if places > 1:
             yield f"message {sent.id} is in {places} places: {tries}"

@@ -64,10 +64,6 @@ class Sent:
         """Every try was answered, with a refusal."""
         return all(deed.certain and not deed.ok for deed in self.tries)
 
-    @property
-    def queue_ids(self) -> set[str]:
-        return {deed.reply["queueId"] for deed in self.tries if deed.ok and deed.reply and "queueId" in deed.reply}
-
 
 @dataclass(kw_only=True)
 class Disturbance:
@@ -91,6 +87,7 @@ class Journal:
     deeds: list[Deed] = field(default_factory=list)
     sent: dict[str, Sent] = field(default_factory=dict)
     key_of: dict[str, str] = field(default_factory=dict)  # the session of each name of requests at the provider
+    removed: set[str] = field(default_factory=set)  # the clientMessageIds that were, or may have been, removed
     deleted: set[str] = field(default_factory=set)  # keys whose deletion was asked for
     disturbances: list[Disturbance] = field(default_factory=list)
 

@@ -162,7 +162,9 @@ class _Doing:
 
     async def _queue_remove(self) -> None:
         if item := self._item():
-            await self._call("studio_chat_queue_remove", queueId=item["id"])
+            deed = await self._call("studio_chat_queue_remove", queueId=item["id"])
+            if deed.ok or not deed.certain:
+                self._journal.removed.add(item["clientMessageId"])
 
     async def _queue_move(self) -> None:
         if item := self._item():
