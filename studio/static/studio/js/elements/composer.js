@@ -1,9 +1,9 @@
 /**
  * `<studio-composer>`: where the next message is written, who answers it, and where the session is stopped.
  */
+import { excessBytes } from "#studio/actions";
 import { clone, setText } from "#studio/dom";
 import { StudioElement } from "#studio/elements/studio-element";
-import { excessBytes } from "#studio/actions";
 import { choiceToSend, fixedModelOf, kindOf, modelName, modelOf, roleOf, rolesOf } from "#studio/choice";
 import { isRunning } from "#studio/conversation";
 import { number } from "#studio/format";
