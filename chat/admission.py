@@ -4,13 +4,14 @@ Permission comes before every other judgement. The session's row is locked first
 gate is passed before the execution is inserted, so that no turn slips past a panic.
 """
 
+import contextlib
 import uuid
 from dataclasses import dataclass, replace
 from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, Max, Min, QuerySet
+from django.db.models import Exists, QuerySet
 from django.utils import timezone
 
 from chat.errors import Conflict, Held, Invalid, NotFound, QueueFull
@@ -90,17 +91,18 @@ def admit(outgoing: Outgoing, owner: Owner, when_busy: str) -> Started | Queued 
     with transaction.atomic():
         session, created = _session_for(outgoing)
         check_limits(outgoing.text, outgoing.context)
-        if repeated := _repeated(session, outgoing.client_message_id):
+        queue = queue_of(session)
+        if repeated := _repeated(session, queue, outgoing.client_message_id):
             return repeated
         role = _role(outgoing.role_id)
         busy = live_turn(session)
-        if busy is None and not is_promised(session):
-            return replace(start_turn(session, outgoing, owner, role), created_session=created)
+        if busy is None and not is_promised(queue):
+            return replace(start_turn(session, outgoing, owner, role, queue), created_session=created)
         if when_busy == "reject":
             raise Conflict
         if when_busy == "interrupt":  # a hold would keep what the answer was interrupted for
             check_holds(session.user_id, model_of(session, outgoing.model, role, owner))
-        item = _enqueue(session, outgoing, role, first=when_busy == "interrupt")
+        item = _enqueue(session, queue, outgoing, role, first=when_busy == "interrupt")
         interrupts = None
         if when_busy == "interrupt" and busy is not None:
             interrupts = order_interrupt(busy, outgoing.user_name)
@@ -120,9 +122,9 @@ def live_turn(session: ChatSession) -> ExecutionRecord | None:
     return ExecutionRecord.objects.live().turns().of_session(session.key).first()
 
 
-def is_promised(session: ChatSession) -> bool:
+def is_promised(queue: list[QueuedMessage]) -> bool:
     """Whether Send now has settled what is sent next in the session."""
-    return session.queue.filter(promoted=True).exists()
+    return any(item.promoted for item in queue)
 
 
 def queue_of(session: ChatSession) -> list[QueuedMessage]:
@@ -164,8 +166,18 @@ def check_holds(user_id: int | None, model: str) -> None:
         raise Held(f"New runs are on hold by {hold.by or 'an operator'}{because}. Nothing was sent; send again later.")
 
 
-def start_turn(session: ChatSession, outgoing: Outgoing, owner: Owner, role: AgentRole | None) -> Started:
-    """Insert the user's message, the answer to be, and its execution. Raises `Held`."""
+def start_turn(
+    session: ChatSession,
+    outgoing: Outgoing,
+    owner: Owner,
+    role: AgentRole | None,
+    queue: list[QueuedMessage],
+    **of_message: Any,
+) -> Started:
+    """Insert the user's message, the answer to be, and its execution. Raises `Held`.
+
+    `queue` is what waits behind it; `of_message` are more fields of the user's message.
+    """
     role = role or session.agent_role
     model = model_of(session, outgoing.model, role, owner)
     record = admit_execution(session, owner, model, outgoing.request_id)
@@ -180,12 +192,13 @@ def start_turn(session: ChatSession, outgoing: Outgoing, owner: Owner, role: Age
         interrupted_previous=outgoing.interrupted and _was_cut_off(session),
         execution=record,
         finished_at=timezone.now(),
+        **of_message,
     )
     answer = insert_answer(session, record)
     session.title = session.title or title_of(outgoing.text)
     session.model, session.agent_role = model, role
     touch(session)
-    return Started(session=session, record=record, answer=answer, user_message=user_message, queue=queue_of(session))
+    return Started(session=session, record=record, answer=answer, user_message=user_message, queue=queue)
 
 
 def model_of(session: ChatSession, wanted: str, role: AgentRole | None, owner: Owner) -> str:
@@ -230,16 +243,15 @@ def title_of(text: str) -> str:
 
 def _session_for(outgoing: Outgoing) -> tuple[ChatSession, bool]:
     """The session, locked, made for its first message. Raises `NotFound` if it is somebody else's."""
-    created = False
-    if not ChatSession.objects.filter(key=outgoing.session_key).exists() and _active(outgoing.user_id).exists():
+    key, user_id, created = outgoing.session_key, outgoing.user_id, False
+    with contextlib.suppress(NotFound):
+        return own_session(key, user_id, lock=True), created
+    if not ChatSession.objects.filter(key=key).exists() and _active(user_id).exists():
         check_limits(outgoing.text, outgoing.context)
-        try:
-            with transaction.atomic():
-                ChatSession.objects.create(key=outgoing.session_key, user_id=outgoing.user_id)
-                created = True
-        except IntegrityError:
-            pass  # two first messages at once: the other one made it, and is found below
-    return own_session(outgoing.session_key, outgoing.user_id, lock=True), created
+        with contextlib.suppress(IntegrityError), transaction.atomic():  # the other one of two first messages made it
+            ChatSession.objects.create(key=key, user_id=user_id)
+            created = True
+    return own_session(key, user_id, lock=True), created
 
 
 def _active(user_id: int) -> QuerySet[Any]:
@@ -247,11 +259,11 @@ def _active(user_id: int) -> QuerySet[Any]:
     return get_user_model().objects.filter(pk=user_id, is_active=True)
 
 
-def _repeated(session: ChatSession, client_message_id: str) -> Repeated | None:
+def _repeated(session: ChatSession, queue: list[QueuedMessage], client_message_id: str) -> Repeated | None:
     if not client_message_id:
         return None
-    message = session.messages.filter(client_message_id=client_message_id).first()
-    item = None if message else session.queue.filter(client_message_id=client_message_id).first()
+    item = next((item for item in queue if item.client_message_id == client_message_id), None)
+    message = None if item else session.messages.filter(client_message_id=client_message_id).first()
     return Repeated(session=session, message=message, item=item) if message or item else None
 
 
@@ -274,11 +286,13 @@ def _last_status(session: ChatSession) -> str | None:
     return answers.values_list("status", flat=True).first()
 
 
-def _enqueue(session: ChatSession, outgoing: Outgoing, role: AgentRole | None, *, first: bool) -> QueuedMessage:
-    ends = session.queue.aggregate(first=Min("position"), last=Max("position"))
-    if session.queue.count() >= QUEUE_MAX:
+def _enqueue(
+    session: ChatSession, queue: list[QueuedMessage], outgoing: Outgoing, role: AgentRole | None, *, first: bool
+) -> QueuedMessage:
+    if len(queue) >= QUEUE_MAX:
         raise QueueFull
-    position = (ends["first"] or 0) - 1 if first else (ends["last"] or 0) + 1
+    ends = (queue[0].position - 1, queue[-1].position + 1) if queue else (0, 0)
+    position = ends[0] if first else ends[1]
     return QueuedMessage.objects.create(
         session=session,
         position=position,

@@ -48,11 +48,8 @@ def resend(outgoing: Outgoing, message_id: str, owner: Owner) -> Started:
     with transaction.atomic():
         session, message = _last(outgoing.session_key, outgoing.user_id, message_id, MessageRole.USER)
         check_limits(outgoing.text)
-        started = start_turn(session, replace(outgoing, context=message.context), owner, None)
-        assert started.user_message is not None  # start_turn inserts it
-        started.user_message.replaces = message
-        started.user_message.save(update_fields=["replaces"])
-        return started
+        outgoing = replace(outgoing, context=message.context)
+        return start_turn(session, outgoing, owner, None, queue_of(session), replaces=message)
 
 
 def _last(session_key: str, user_id: int, message_id: str, role: MessageRole) -> tuple[ChatSession, ChatMessage]:
@@ -63,7 +60,7 @@ def _last(session_key: str, user_id: int, message_id: str, role: MessageRole) ->
     message = session.messages.filter(pk=int(message_id), role=role).first()
     if message is None:
         raise NotFound("There is no such message in this session.")
-    if live_turn(session) is not None or is_promised(session):
+    if live_turn(session) is not None or is_promised(queue_of(session)):
         raise Conflict
     if session.messages.filter(role=role, pk__gt=message.pk).exists():
         raise Invalid("Only the last message of its kind can be answered or sent again.")

@@ -52,19 +52,23 @@ def brief(started: Started) -> Briefing:
     )
 
 
-def _last_messages(started: Started) -> list[ChatMessage]:
-    """The last messages before the answer, oldest first, without those that were replaced."""
+def _last_messages(started: Started) -> list[Any]:
+    """The last messages before the answer, oldest first, without those that were replaced.
+
+    Rows of a message's columns: a model instance of each would take longer than to read them.
+    """
     rows = (
         ChatMessage.objects.filter(session=started.session, pk__lt=started.answer.pk)
         .order_by("-id")
-        .only("role", "status", "text", "parts", "replaces", "context")[:READ_MESSAGES]
+        .values_list("id", "role", "status", "text", "parts", "replaces_id", "context", named=True)[:READ_MESSAGES]
     )
-    kept: list[ChatMessage] = []
+    kept: list[Any] = []
+    row: Any
     for row in [*reversed(rows), started.answer]:
         if row.replaces_id is not None:
             # An answer replaces one row; a message that was sent anew replaces its old text and all that followed.
             replaced = row.replaces_id
-            kept = [k for k in kept if k.pk < replaced or (row.role == MessageRole.ASSISTANT and k.pk != replaced)]
+            kept = [k for k in kept if k.id < replaced or (row.role == MessageRole.ASSISTANT and k.id != replaced)]
         kept.append(row)
     return kept[:-1][-HISTORY_MESSAGES:]
 
@@ -79,7 +83,7 @@ def _role(role: AgentRole | None) -> RolePrompt | None:
     return RolePrompt(name=role.name, instructions=role.instructions) if role else None
 
 
-def _context(user_message: ChatMessage | None) -> PageContext | None:
+def _context(user_message: Any) -> PageContext | None:
     context = user_message.context if user_message else None
     if not context:
         return None

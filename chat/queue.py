@@ -1,6 +1,6 @@
 """The queue of a session: edited by its owner, taken once. Each change is one transaction that locks the session."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Value
@@ -14,6 +14,7 @@ from chat.admission import (
     check_holds,
     check_limits,
     ended_cleanly,
+    is_promised,
     live_turn,
     model_of,
     order_interrupt,
@@ -232,12 +233,10 @@ def _take(session: ChatSession, item: QueuedMessage, owner: Owner) -> Started:
         context=item.context,
         interrupted=item.interrupted or item.promoted,
     )
-    started = start_turn(session, outgoing, owner, item.agent_role)
-    queue_id = item.pk
+    behind = [row for row in queue_of(session) if row.pk != item.pk]
+    became = {"queued_as": item.pk, "interrupting": item.interrupting}
+    started = start_turn(session, outgoing, owner, item.agent_role, behind, **became)
     item.delete()
-    withdraw_promises(session.queue.all())
-    message = started.user_message
-    assert message is not None  # start_turn inserts it
-    message.queued_as, message.interrupting = queue_id, item.interrupting
-    message.save(update_fields=["queued_as", "interrupting"])
-    return replace(started, queue=queue_of(session))
+    if is_promised(behind):
+        withdraw_promises(session.queue.all())
+    return started
