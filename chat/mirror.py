@@ -24,7 +24,7 @@ from chat.holds import HoldNews
 from chat.live import SESSION_TOPIC, session_topic
 from chat.models import ChatMessage, ChatSession, QueuedMessage
 from kernel import lanes
-from kernel.hub import hub
+from kernel.hub import Frame, hub
 from kernel.models import ExecutionRecord
 from kernel.worker import ThisWorker
 
@@ -71,6 +71,7 @@ class Mirror:
 
     def poll(self) -> None:
         """Start a look, unless the last one is still under way or nobody follows anything."""
+        hub.on_deliver = self._hear
         self.holds.look()
         if self._looking:
             return
@@ -102,6 +103,19 @@ class Mirror:
             logger.exception("The turns of other workers could not be read; trying again.", extra={"action": "mirror"})
         finally:
             self._looking = False
+
+    def _hear(self, topics: list[str], frame: Frame) -> None:
+        """What readers here were told last is what the rows are compared with: a frame may also come too late."""
+        kind = frame.data["type"]
+        if kind not in ("studio_chat_queue", "studio_chat_session"):
+            return
+        for topic in topics:
+            if topic.startswith(SESSION_TOPIC):
+                pk = int(topic.removeprefix(SESSION_TOPIC))
+                if kind == "studio_chat_queue":
+                    self._seen.queues[pk] = frame.data["queue"]
+                else:
+                    self._seen.sessions[pk] = frame.data["session"]
 
     def _ends(self, seen: Seen) -> Iterator[News]:
         for end in seen.ends:

@@ -39,7 +39,8 @@ class Hub:
     """Who in this process listens to what.
 
     `on_publish` is told of every publication here, `on_interest` when the topics that anyone listens to have changed:
-    how news reaches other processes (kernel.bus). Topics under `LOCAL` concern this process alone.
+    how news reaches other processes (kernel.bus). `on_deliver` is told of all that listeners here are. Topics under
+    `LOCAL` concern this process alone.
     """
 
     LOCAL = "process:"
@@ -48,6 +49,7 @@ class Hub:
         self._topics: dict[str, set[Deliver]] = {}
         self.on_publish: Callable[[list[str], Frame], None] | None = None
         self.on_interest: Callable[[], None] | None = None
+        self.on_deliver: Callable[[list[str], Frame], None] | None = None
 
     def subscribe(self, topic: str, deliver: Deliver) -> None:
         new = topic not in self._topics
@@ -76,7 +78,10 @@ class Hub:
 
     def deliver(self, topics: Iterable[str], frame: Frame) -> None:
         """Deliver a frame that is there already to the listeners of this process only."""
-        for subscriber in set().union(*(self._topics.get(name, ()) for name in topics)):
+        names = list(topics)
+        if self.on_deliver is not None:
+            self.on_deliver(names, frame)
+        for subscriber in set().union(*(self._topics.get(name, ()) for name in names)):
             try:
                 subscriber(frame)
             except Exception:  # one broken reader must not hurt the others, or the run that tells
