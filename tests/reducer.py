@@ -101,6 +101,8 @@ def _progress(state: State, event: Frame) -> None:
 def _delta(state: State, event: Frame) -> None:
     message = _find(state, event["messageId"])
     parts, index = message["parts"], event["part"]
+    if index > len(parts) or (index == len(parts) and event["offset"]):
+        raise Resync(f"the beginning of part {index} is missing")
     if index == len(parts):
         parts.append({"kind": event["kind"], "step": _step(state), "text": "", "startedAt": event["startedAt"]})
     part = parts[index]
