@@ -178,9 +178,11 @@ async def _until_all_show_the_same(stage: Stage, people: People) -> None:
     for person in sorted(set(TABS)):
         tabs = [tab for tab in people.all_tabs() if tab.person == person and tab.client.close_code is None]
         fresh = Tab(stage, people.journal, person, 0)
-        for key in sorted({key for tab in tabs for key in tab.keys}):
-            await _until_shown(fresh, key, [tab for tab in tabs if key in tab.keys])
-        await fresh.close()
+        try:
+            for key in sorted({key for tab in tabs for key in tab.keys}):
+                await _until_shown(fresh, key, [tab for tab in tabs if key in tab.keys])
+        finally:
+            await fresh.close()
 
 
 async def _until_shown(fresh: Tab, key: str, tabs: list[Tab]) -> None:
