@@ -16,7 +16,7 @@ from tests.waiting import eventually
 
 pytestmark = pytest.mark.processes
 
-LEASE_S = 3
+LEASE_S = 5
 RECOVERY_S = 5.0  # after the lease, at most, by the contract
 LOST_S = 0.5  # of text, at most, by the contract
 FORGIVEN_S = 1.0  # to a busy machine

@@ -16,7 +16,7 @@ from tests.waiting import eventually
 
 pytestmark = pytest.mark.processes
 
-LEASE_S = 2
+LEASE_S = 4
 LOST_S = 0.5  # of text, at most, by the contract
 FORGIVEN_S = 1.0  # to a busy machine
 

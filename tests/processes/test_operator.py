@@ -127,7 +127,7 @@ async def test_panic_all_with_hold_refuses_new_runs_until_panic_release(
 async def test_panic_all_with_the_web_tier_dead_waits_for_the_lease_and_settles(
     make_studio: StudioMaker, provider: Provider, key: str
 ) -> None:
-    studio = make_studio(STUDIO_LEASE_S="2")
+    studio = make_studio(STUDIO_LEASE_S="4")
     async with await studio.connect("ann") as ann:
         execution_id = await hang(ann, provider, key)
         studio.kill()
