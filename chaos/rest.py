@@ -179,7 +179,8 @@ async def _until_all_show_the_same(stage: Stage, people: People) -> None:
         tabs = [tab for tab in people.all_tabs() if tab.person == person and tab.client.close_code is None]
         fresh = Tab(stage, people.journal, person, 0)
         try:
-            for key in sorted({key for tab in tabs for key in tab.keys}):
+            # A deleted session's key may be used again: who followed the old one knows that it is gone, and no more.
+            for key in sorted({key for tab in tabs for key in tab.keys} - people.journal.deleted):
                 await _until_shown(fresh, key, [tab for tab in tabs if key in tab.keys])
         finally:
             await fresh.close()
