@@ -99,6 +99,7 @@ class Ordered:
     channels: dict[str, str] = field(default_factory=dict)
     finished: set[str] = field(default_factory=set)
     hold: Hold | None = None
+    audited: bool = False
     failed: bool = False
 
 
@@ -126,10 +127,13 @@ async def order(
     try:
         async with asyncio.timeout(ORDER_S):
             ordered = await lanes.control.run(_write_order, target, intent, hold, alone, {e.id for e in struck})
+            struck = _merge(struck, strike(worker, target, intent))  # what was being let in meanwhile
+            if struck and not ordered.audited:
+                await lanes.control.run(_audit, target, intent, hold, alone, len(struck))
     except (*lanes.FAILURES, TimeoutError):
         logger.exception("An order to stop could not be written.", extra={"action": "stop"})
         return Ordered(struck=struck, failed=True)
-    ordered.struck = _merge(struck, strike(worker, target, intent))
+    ordered.struck = struck
     return ordered
 
 
@@ -200,16 +204,21 @@ def _write_order(target: Target, intent: Intent, hold: HoldOrder | None, alone: 
         rows.order(intent)
         named = struck.union(ordered.ids)
         if named or alone:  # a stop that finds nothing is no news
-            AuditEntry.objects.write(
-                Verb.PANIC if alone else Verb.STOP,
-                by=intent.by,
-                source=intent.source,
-                target=_words(target),
-                reason=intent.why or (hold.reason if hold else ""),
-                abort_reason=intent.reason,
-                executions=len(named),
-            )
+            _audit(target, intent, hold, alone, len(named))
+            ordered.audited = True
         return ordered
+
+
+def _audit(target: Target, intent: Intent, hold: HoldOrder | None, alone: bool, executions: int) -> None:
+    AuditEntry.objects.write(
+        Verb.PANIC if alone else Verb.STOP,
+        by=intent.by,
+        source=intent.source,
+        target=_words(target),
+        reason=intent.why or (hold.reason if hold else ""),
+        abort_reason=intent.reason,
+        executions=executions,
+    )
 
 
 def _words(target: Target) -> str:

@@ -11,6 +11,7 @@ from django.db.models import Q
 
 from kernel import control, lanes
 from kernel.abort import AbortReason
+from kernel.audit import AuditEntry
 from kernel.control import Counts, HoldOrder, Target, abort_ordered
 from kernel.models import ExecutionRecord, Hold, Intent
 from kernel.worker import ThisWorker
@@ -221,6 +222,24 @@ async def test_who_lets_executions_in_is_told_in_the_orders_own_transaction(work
 
 
 # Without the database
+
+
+async def test_a_stop_that_strikes_only_what_was_let_in_meanwhile_is_audited_too(
+    worker: ThisWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = control._write_order
+
+    def while_another_is_let_in(*order: Any) -> control.Ordered:
+        ordered = write(*order)
+        worker.registry.register("late", session_key="s")
+        return ordered
+
+    monkeypatch.setattr(control, "_write_order", while_another_is_let_in)
+    ordered = await control.order(worker, Target(session_key="s"), STOP)
+    assert [execution.id for execution in ordered.struck] == ["late"]
+    [entry] = await db(lambda: list(AuditEntry.objects.values_list("verb", "by", "target", "executions")))
+    assert entry == ("stop", "ann", "session s", 1)
+    worker.registry.unregister("late")
 
 
 async def test_with_the_database_away_our_own_runs_are_ended_and_the_answer_says_failed(
