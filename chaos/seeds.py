@@ -19,5 +19,6 @@ KEPT = (
     Kept(3, 1, "a turn that one worker told of later than the next one of another stood behind it", in_tests=True),
     Kept(5, 0, "Redis died for an instant, and a tab showed a session as running that was idle", in_tests=True),
     Kept(9, 5, "Redis froze, and a frame that came seconds late told an old state that stayed"),
+    Kept(12, 4, "a stop that met a turn just being let in ended it, and had no row in the audit"),
     Kept(3, 4, "a worker killed between a turn's start and its first words left its readers without the question"),
 )
