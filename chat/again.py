@@ -16,6 +16,7 @@ from chat.admission import (
     insert_answer,
     is_promised,
     live_turn,
+    model_of,
     own_session,
     queue_of,
     start_turn,
@@ -75,7 +76,7 @@ def _answer(
     continues: ChatMessage | None = None,
     replaces: ChatMessage | None = None,
 ) -> Started:
-    model = session.model or owner.default_model
+    model = model_of(session, "", session.agent_role, owner)
     record = admit_execution(session, owner, model, request_id)
     answer = insert_answer(session, record, continues=continues, replaces=replaces)
     touch(session)

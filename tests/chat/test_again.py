@@ -9,7 +9,7 @@ from chat import again
 from chat.admission import Started
 from chat.briefing import brief
 from chat.errors import Conflict, Held, Invalid, NotFound
-from chat.models import ChatMessage
+from chat.models import AgentRole, ChatMessage, ChatSession
 from kernel.models import ExecutionRecord, Hold
 from kernel.runner import Outcome, Status
 from tests.chat.rows import make_user, outgoing, owner, settle, start
@@ -64,6 +64,14 @@ def test_a_partial_answer_is_continued_in_a_row_of_its_own(outcome: Outcome) -> 
 def test_a_complete_answer_is_not_continued() -> None:
     with pytest.raises(Invalid):
         continued(ended(COMPLETED).answer.pk)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_role_that_has_a_model_by_now_answers_with_it(verb: str) -> None:
+    first = ended(aborted())
+    role = AgentRole.objects.create(name="lawyer", model="demo/lawyer")
+    ChatSession.objects.update(agent_role=role)
+    assert VERBS[verb](meant(verb, first)).record.model == "demo/lawyer"
 
 
 def test_the_model_sees_what_it_continues() -> None:
