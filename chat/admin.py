@@ -15,10 +15,9 @@ from django.utils.translation import gettext_lazy as _
 
 from chat.models import AgentRole, ChatMessage, ChatSession, MessageRole, QueuedMessage
 from chat.role_form import AgentRoleForm
-from kernel import words
-from kernel.admin import AbortedRunAdmin
+from kernel.admin import AbortedRunAdmin, words
+from kernel.admin.readonly import ReadOnlyAdmin
 from kernel.models import AbortedRun
-from kernel.readonly import ReadOnlyAdmin
 
 EXCERPT_CHARS = 80
 

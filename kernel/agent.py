@@ -19,8 +19,8 @@ from kernel.llm import retry
 from kernel.llm.model import CallDelta, Delta, Finished, Model, ModelError, ModelRequest
 from kernel.llm.text import Cleaner, storable
 from kernel.registry import Execution
-from kernel.toolrun import CallResult, run_call
 from kernel.tools import RunContext, Toolbox
+from kernel.tools.call import CallResult, run_call
 
 # Buffered output is read without ever waiting; after this long the loop gets its turn, so that a stop is read.
 YIELD_S = 0.005

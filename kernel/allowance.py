@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from kernel.errors import ToldError
 from kernel.events import Usage
-from kernel.toolrun import parse_arguments
+from kernel.tools.call import parse_arguments
 
 MAX_OUTPUT_TOKENS = "max_output_tokens"
 MAX_COST = "max_cost"

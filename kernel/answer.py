@@ -5,8 +5,8 @@ from typing import Any
 
 from kernel.events import Usage
 from kernel.llm.text import storable
-from kernel.toolrun import parse_arguments
 from kernel.tools import safe_name
+from kernel.tools.call import parse_arguments
 
 # The usual rule of thumb for the tokens of a text whose provider never counted them.
 CHARS_PER_TOKEN = 4

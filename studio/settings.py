@@ -206,7 +206,7 @@ WHITENOISE_AUTOREFRESH = DEBUG
 STUDIO_MODEL = env.text("STUDIO_MODEL")
 STUDIO_TITLE_MODEL = env.text("STUDIO_TITLE_MODEL")
 STUDIO_FAST_LANE = env.flag("STUDIO_FAST_LANE", default=True)
-STUDIO_TOOLS = env.items("STUDIO_TOOLS", default=["kernel.builtin_tools", "chat.past_sessions"])
+STUDIO_TOOLS = env.items("STUDIO_TOOLS", default=["kernel.tools.builtin", "chat.past_sessions"])
 # What nobody asked for is offered only to models that are known to call tools: some servers refuse the whole request.
 STUDIO_TOOLS_CHOSEN = "STUDIO_TOOLS" in os.environ
 STUDIO_MAX_STEPS = env.count("STUDIO_MAX_STEPS", 8)

@@ -18,7 +18,7 @@ DESKTOP = {"width": 1120, "height": 720}
 PHONE = {"width": 390, "height": 780}
 READY_MS = 60_000
 # An answer that falls silent ends soon enough to be waited for, and not before a busy machine has begun it.
-SETTINGS = {"STUDIO_MODEL": MODEL, "STUDIO_IDLE_TIMEOUT_S": "10", "STUDIO_TOOLS": "kernel.builtin_tools"}
+SETTINGS = {"STUDIO_MODEL": MODEL, "STUDIO_IDLE_TIMEOUT_S": "10", "STUDIO_TOOLS": "kernel.tools.builtin"}
 
 
 class Stage:

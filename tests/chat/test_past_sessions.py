@@ -16,8 +16,8 @@ from chat.past_sessions import search_past_sessions
 from kernel import lanes
 from kernel.abort import AbortController
 from kernel.events import ToolState
-from kernel.toolrun import run_call
 from kernel.tools import RunContext, Toolbox
+from kernel.tools.call import run_call
 from tests.chat.rows import make_user
 from tests.kernel.live import db
 

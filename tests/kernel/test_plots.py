@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.abort import AbortReason
-from kernel.plots import COLUMNS, COUNT_BOTTOM, COUNT_TOP, DAY, HEIGHT, MS_BOTTOM, MS_TOP, Stop, plot_of
+from kernel.admin.plots import COLUMNS, COUNT_BOTTOM, COUNT_TOP, DAY, HEIGHT, MS_BOTTOM, MS_TOP, Stop, plot_of
 
 NOW = datetime(2026, 3, 1, 10, 17, tzinfo=UTC)
 

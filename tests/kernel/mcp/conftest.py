@@ -15,8 +15,8 @@ from kernel.abort import AbortController
 from kernel.mcp.errors import McpFailure
 from kernel.mcp.link import Link
 from kernel.mcp.models import McpServer, ServerConfig
-from kernel.toolrun import CallResult, run_call
 from kernel.tools import RunContext, Toolbox
+from kernel.tools.call import CallResult, run_call
 from tests.kernel.live import db
 from tests.waiting import READY_TIMEOUT_S, eventually
 

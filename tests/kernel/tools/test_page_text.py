@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kernel.builtin_tools import page_text
-from kernel.builtin_tools.page_text import read_page
+from kernel.tools.builtin import page_text
+from kernel.tools.builtin.page_text import read_page
 
 
 def read(body: str | bytes, kind: str = "text/html", *, charset: str = "", encoding: str = "") -> dict[str, Any]:

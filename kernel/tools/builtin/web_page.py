@@ -9,9 +9,9 @@ from typing import Annotated
 from pydantic import Field
 
 from kernel.abort import AbortSignal
-from kernel.builtin_tools.fetch import FetchError, Page, Rules, fetch
 from kernel.process import run_process
 from kernel.tools import tool
+from kernel.tools.builtin.fetch import FetchError, Page, Rules, fetch
 
 PIECE_CHARS = 20_000
 TITLE_CHARS = 300

@@ -18,14 +18,14 @@ from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from kernel import conf, control, orders, words
+from kernel import conf, control, orders
+from kernel.admin import words
+from kernel.admin.panic_page import SOURCE, panic_page, tell
+from kernel.admin.plots import DAY, Stop, plot_of
+from kernel.admin.readonly import ReadOnlyAdmin
 from kernel.audit import AuditEntry
 from kernel.control import Counts, Target
-from kernel.mcp import admin as _mcp_servers  # noqa: F401  # importing it registers them
 from kernel.models import ExecutionQuerySet, ExecutionRecord, ExecutionStatus, Hold, Worker
-from kernel.panic_page import SOURCE, panic_page, tell
-from kernel.plots import DAY, Stop, plot_of
-from kernel.readonly import ReadOnlyAdmin
 
 STOP_ANY, PANIC = "kernel.stop_any_execution", "kernel.panic"
 # More stops than this in a day are drawn by their newest.

@@ -16,7 +16,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from kernel import words
+from kernel.admin import words
 from kernel.mcp.fields import LinesField, SecretsField
 from kernel.mcp.models import McpServer, ServerConfig
 from kernel.mcp.roster import Tried, try_out

@@ -18,10 +18,10 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from kernel.aio import finish
-from kernel.builtin_tools.public import is_public
 from kernel.errors import ToldError
 from kernel.llm.connector import BookingConnector
 from kernel.threads import in_thread
+from kernel.tools.builtin.public import is_public
 
 REDIRECTS_MAX = 5
 BODY_MAX_BYTES = 2 * 1024 * 1024

@@ -1,6 +1,6 @@
 """The tools that come along, offered where `STUDIO_TOOLS` is not set: the time, arithmetic, and pages of the web."""
 
-from kernel.builtin_tools.basics import calculate, current_time
-from kernel.builtin_tools.web_page import read_web_page
+from kernel.tools.builtin.basics import calculate, current_time
+from kernel.tools.builtin.web_page import read_web_page
 
 __all__ = ["calculate", "current_time", "read_web_page"]

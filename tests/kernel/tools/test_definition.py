@@ -116,7 +116,7 @@ class TestDefining:
             make()
 
     def test_the_examples_of_the_docs_are_tools(self) -> None:
-        pages = (Path(__file__).parents[2] / "docs" / "tools.md").read_text()
+        pages = (Path(__file__).parents[3] / "docs" / "tools.md").read_text()
         for example in re.findall(r"```python\n(.+?)```", pages, re.DOTALL):
             defined: dict[str, Any] = {}
             exec(example, defined)

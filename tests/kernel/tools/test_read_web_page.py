@@ -12,13 +12,13 @@ import pytest
 from aiohttp import web
 
 from kernel.abort import AbortController, ExecutionAborted
-from kernel.builtin_tools import read_web_page, web_page
-from kernel.builtin_tools.fetch import FetchError
-from kernel.builtin_tools.web_page import PIECE_CHARS, read
 from kernel.events import ToolState
-from kernel.toolrun import CallResult, run_call
 from kernel.tools import RunContext, Toolbox
-from tests.kernel.web_server import WebServer, serving
+from kernel.tools.builtin import read_web_page, web_page
+from kernel.tools.builtin.fetch import FetchError
+from kernel.tools.builtin.web_page import PIECE_CHARS, read
+from kernel.tools.call import CallResult, run_call
+from tests.kernel.tools.web_server import WebServer, serving
 from tests.waiting import READY_TIMEOUT_S, eventually
 
 

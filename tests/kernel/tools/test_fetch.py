@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from kernel.builtin_tools import fetch as fetching
-from kernel.builtin_tools.fetch import FetchError, Page, Rules, fetch
 from kernel.connections import Book, booked
-from tests.kernel.web_server import WebServer, serving
+from kernel.tools.builtin import fetch as fetching
+from kernel.tools.builtin.fetch import FetchError, Page, Rules, fetch
+from tests.kernel.tools.web_server import WebServer, serving
 from tests.waiting import READY_TIMEOUT_S, eventually
 
 
@@ -79,7 +79,7 @@ async def test_what_is_not_public_is_refused_before_any_connection(url: str) -> 
 async def test_a_server_on_this_machine_is_never_reached_by_the_usual_rules(web_server: WebServer) -> None:
     ports = frozenset({web_server.port})
     for host in ("127.0.0.1", "localhost", "0x7f.1", "2130706433"):
-        with pytest.raises(FetchError, match="not public|no address"):
+        with pytest.raises(FetchError, match=r"not public|no address"):
             await fetch(f"http://{host}:{web_server.port}/", Rules(ports=ports))
     assert web_server.requests == []
 

@@ -1,4 +1,4 @@
-"""Tools: plain Python functions that a model may call, under one decorator. Pure; running a call is `kernel.toolrun`'s.
+"""Tools: plain Python functions that a model may call, under one decorator. Pure; `kernel.tools.call` runs a call.
 
     @tool
     async def search(query: str, limit: int = 5) -> list[str]:

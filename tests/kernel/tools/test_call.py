@@ -13,11 +13,11 @@ from typing import Annotated, Any
 import pytest
 from pydantic import AfterValidator, BaseModel
 
-from kernel import toolrun
 from kernel.abort import AbortController, AbortReason, AbortSignal
 from kernel.events import ToolState
-from kernel.toolrun import CallResult, run_call
 from kernel.tools import RunContext, Tool, Toolbox, tool
+from kernel.tools import call as call_module
+from kernel.tools.call import CallResult, run_call
 from tests.waiting import READY_TIMEOUT_S
 
 RUN = contextvars.ContextVar("RUN", default="none")
@@ -66,7 +66,7 @@ def tasks_named(name: str) -> list[asyncio.Task[Any]]:
 
 @pytest.fixture
 def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(toolrun, "GRACE_S", 0.1)
+    monkeypatch.setattr(call_module, "GRACE_S", 0.1)
 
 
 @pytest.fixture
@@ -234,8 +234,8 @@ class TestCalling:
         assert (await Call(loop).result()).state is ToolState.ERROR
 
     async def test_long_output_is_cut_and_says_how_much_is_missing(self) -> None:
-        result = await Call(tool(name="long")(lambda: "x" * (toolrun.MAX_OUTPUT_CHARS + 7))).result()
-        assert result.output == "x" * toolrun.MAX_OUTPUT_CHARS + "\n[7 more characters were cut.]"
+        result = await Call(tool(name="long")(lambda: "x" * (call_module.MAX_OUTPUT_CHARS + 7))).result()
+        assert result.output == "x" * call_module.MAX_OUTPUT_CHARS + "\n[7 more characters were cut.]"
 
     async def test_output_holds_nothing_that_cannot_be_stored_or_sent(self) -> None:
         result = await Call(tool(name="odd")(lambda: "a\0b\ud800c")).result()
@@ -256,7 +256,7 @@ class TestStopping:
         await ready(hanging.started)
         call.task.cancel()
         result = await call.cancelled()
-        assert (result.state, result.error) == (ToolState.ABORTED, toolrun.STOPPED)
+        assert (result.state, result.error) == (ToolState.ABORTED, call_module.STOPPED)
 
     async def test_an_abort_without_a_cancellation_ends_the_call_too(self, hanging: Hanging) -> None:
         call = Call(hanging.tool)
@@ -268,7 +268,7 @@ class TestStopping:
         ran: list[str] = []
         call = Call(tool(name="run")(lambda: ran.append("ran")))
         call.controller.abort(AbortReason.PANIC_STOP)
-        assert (await call.result()).error == toolrun.NOT_STARTED
+        assert (await call.result()).error == call_module.NOT_STARTED
         assert ran == []
 
     async def test_a_cancellation_in_the_first_instant_leaves_nothing_running(self, hanging: Hanging) -> None:
@@ -283,7 +283,7 @@ class TestStopping:
         await ready(deaf.started)
         call.task.cancel()
         result = await call.cancelled()
-        assert (result.state, result.error) == (ToolState.UNSTOPPABLE, toolrun.UNSTOPPABLE)
+        assert (result.state, result.error) == (ToolState.UNSTOPPABLE, call_module.UNSTOPPABLE)
 
     async def test_cancels_during_the_grace_neither_shorten_it_nor_get_lost(self, deaf: Hanging) -> None:
         call = Call(deaf.tool)
@@ -334,7 +334,7 @@ class TestStopping:
         await asyncio.sleep(0)
         assert call.results == [result]
         assert [record.action for record in caplog.records] == ["tool_ended_late"]
-        assert work not in toolrun._stopping
+        assert work not in call_module._stopping
 
     async def test_the_clean_up_of_a_cancelled_tool_is_waited_for(self) -> None:
         started, cleaned = asyncio.Event(), []
@@ -429,12 +429,12 @@ class TestLimit:
         wait, _ = blocking(block)
         result = await Call(wait, limit_s=0.01).result()
         assert result.state is ToolState.ERROR
-        assert str(result.error).endswith(toolrun.UNSTOPPABLE)
+        assert str(result.error).endswith(call_module.UNSTOPPABLE)
 
     async def test_a_deaf_tool_over_its_limit_is_an_error_that_says_it_goes_on(self, deaf: Hanging) -> None:
         result = await Call(deaf.tool, limit_s=0.01).result()
         assert result.state is ToolState.ERROR
-        assert str(result.error).endswith(toolrun.UNSTOPPABLE)
+        assert str(result.error).endswith(call_module.UNSTOPPABLE)
 
     async def test_the_signal_of_a_tool_falls_on_its_limit_and_that_of_the_run_does_not(self) -> None:
         reasons = []

@@ -5,15 +5,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic import ValidationError
 
-from kernel import builtin_tools
-from kernel.builtin_tools import calculate, current_time
-from kernel.builtin_tools.basics import EXPRESSION_MAX
 from kernel.errors import ToldError
-from kernel.tools import Toolbox
+from kernel.tools import Toolbox, builtin
+from kernel.tools.builtin import calculate, current_time
+from kernel.tools.builtin.basics import EXPRESSION_MAX
 
 
 def test_all_are_offered_by_the_package_and_the_time_needs_no_arguments() -> None:
-    toolbox = Toolbox.load([builtin_tools.__name__])
+    toolbox = Toolbox.load([builtin.__name__])
     assert {tool.name for tool in toolbox} == {"current_time", "calculate", "read_web_page"}
     assert "required" not in current_time.schema
 

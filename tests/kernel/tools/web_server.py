@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from kernel.builtin_tools.fetch import Rules
+from kernel.tools.builtin.fetch import Rules
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

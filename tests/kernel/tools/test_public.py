@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernel.builtin_tools.public import is_public
+from kernel.tools.builtin.public import is_public
 
 
 @pytest.mark.parametrize(
