@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 # transaction.
 execution_settled = Signal()
 
+TOKENS_MAX = 2**31 - 1  # of PostgreSQL's integer
+
 
 class ExecutionKind(models.TextChoices):
     TURN = "turn"
@@ -276,11 +278,11 @@ class AbortedRun(ExecutionRecord):
 
 
 def usage_fields(usages: Iterable[Usage]) -> dict[str, Any]:
-    """The ledger's fields for the sum of `usages`."""
+    """The ledger's fields for the sum of `usages`. What providers count may be anything; an end must be storable."""
     total = sum(usages, Usage())
     return {
-        "input_tokens": total.input_tokens,
-        "output_tokens": total.output_tokens,
+        "input_tokens": min(max(total.input_tokens, 0), TOKENS_MAX),
+        "output_tokens": min(max(total.output_tokens, 0), TOKENS_MAX),
         "cost_usd": total.cost_usd,
         "estimated": total.estimated,
     }

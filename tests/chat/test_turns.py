@@ -10,6 +10,7 @@ from chat.admission import Queued, Repeated, Started
 from chat.errors import Conflict, NotFound
 from chat.models import ChatMessage
 from kernel.abort import AbortReason
+from kernel.events import Usage
 from kernel.llm import catalog
 from kernel.llm.model import Delta, Finished, ModelError
 from kernel.models import ExecutionRecord, Hold, Intent
@@ -63,6 +64,14 @@ async def test_how_it_was_let_in_is_told_before_its_first_event(studio: Studio) 
     await studio.turns.send(message, "queue", admitted)
     assert seen == [0]
     await studio.frame(lambda frame: frame["type"] == "studio_chat_result")
+
+
+@pytest.mark.parametrize("tokens", [-1, 2**31, 2**70])
+async def test_an_end_is_written_whatever_a_provider_has_counted(tokens: int, studio: Studio) -> None:
+    studio.answers([Delta(kind="text", text="a"), Finished(reason="stop", usage=Usage(input_tokens=tokens))])
+    result = await studio.result(await studio.send())
+    assert (result["status"], result["text"]) == ("completed", "a")
+    assert 0 <= result["usage"]["inputTokens"] < 2**31
 
 
 async def test_an_end_is_told_only_when_it_is_written(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
