@@ -6,6 +6,7 @@ forgotten; litellm has said where and how to ask (`kernel.llm.route`), and count
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
@@ -20,6 +21,8 @@ from kernel.llm.model import Finished, ModelError, ModelEvent
 from kernel.llm.route import Json, Route
 from kernel.llm.sse import Events
 from kernel.llm.wire import AnswerReader, StreamedError
+
+logger = logging.getLogger(__name__)
 
 # An error's body is read so far and no longer.
 REFUSAL_MAX_BYTES = 64 * 1024
@@ -87,7 +90,7 @@ async def _linger(response: aiohttp.ClientResponse) -> None:
 
 async def _refusal(litellm: Any, response: aiohttp.ClientResponse, name: str) -> ModelError:
     try:
-        said = message_in(await response.content.read(REFUSAL_MAX_BYTES))
+        said = message_in(await _beginning(response))
     except BROKEN as error:
         return broken_off(str(error))
     status = response.status
@@ -96,9 +99,22 @@ async def _refusal(litellm: Any, response: aiohttp.ClientResponse, name: str) ->
     return refused(status, said, name, headers=response.headers)
 
 
+async def _beginning(response: aiohttp.ClientResponse) -> bytes:
+    body = bytearray()
+    async for data in response.content.iter_any():
+        body += data
+        if len(body) >= REFUSAL_MAX_BYTES:
+            break
+    return bytes(body[:REFUSAL_MAX_BYTES])
+
+
 def _usage(route: Route, reader: AnswerReader, name: str) -> Usage | None:
-    """The usage that the provider sent; None if it never did."""
-    counted = route.counted(reader.counted) if reader.counted else None
+    """The usage that the provider sent; None if it never did, or nothing that can be read."""
+    try:
+        counted = route.counted(reader.counted) if reader.counted else None
+    except UNREADABLE:  # the answer itself is whole
+        logger.info("The usage that the provider of %r sent cannot be read.", name)
+        counted = None
     if counted is None:
         return None
     return Usage(input_tokens=counted[0], output_tokens=counted[1], cost_usd=library.cost_usd(name, *counted))

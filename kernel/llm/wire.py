@@ -61,7 +61,7 @@ class AnswerReader:
         if reason := choice.get("finish_reason"):
             if reason in FAILED:
                 raise StreamedError("", 500)
-            self.finish_reason = reason
+            self.finish_reason = str(reason)
 
     def _events(self, delta: Json) -> Iterator[ModelEvent]:
         if reasoning := delta.get("reasoning_content") or delta.get("reasoning"):

@@ -10,6 +10,7 @@ import pytest
 
 from kernel.connections import Book, booked
 from kernel.events import Usage
+from kernel.llm import fast_lane
 from kernel.llm.litellm_model import LitellmModel
 from kernel.llm.model import Delta, Finished, ModelError, ModelEvent, ModelRequest
 from kernel.llm.route import routes
@@ -48,13 +49,16 @@ HANGING = body(HELLO, end=b"")
 class Server:
     """Answers each request with the next of `answers`; an empty answer closes the connection instead.
 
-    `served` counts the requests of each connection; `gone` is set when one was closed.
+    `served` counts the requests of each connection; `gone` is set when one was closed. What follows `cut_at` in an
+    answer is sent when `rest` is set.
     """
 
     def __init__(self) -> None:
         self.answers: list[bytes] = []
         self.served: list[int] = []
         self.gone = asyncio.Event()
+        self.cut_at = b""
+        self.rest = asyncio.Event()
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         number = len(self.served)
@@ -66,7 +70,11 @@ class Server:
                 self.served[number] += 1
                 if not (answer := self.answers.pop(0)):
                     break
-                writer.write(answer)
+                now, _, later = answer.partition(self.cut_at) if self.cut_at else (answer, b"", b"")
+                writer.write(now)
+                if later:
+                    await self.rest.wait()
+                    writer.write(self.cut_at + later)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # that is how a closed connection looks from here
         finally:
@@ -134,6 +142,19 @@ async def test_usage_counts_with_and_without_a_choice(with_choice: bool, model: 
     assert (await answer(model))[-1] == Finished(reason="stop", usage=Usage(input_tokens=7, output_tokens=3))
 
 
+async def test_a_reason_that_is_no_text_is_told_as_text(model: LitellmModel, server: Server) -> None:
+    server.answers = [body(HELLO, event({}, 1), DONE)]  # type: ignore[arg-type]  # as the provider would have it
+    assert (await answer(model))[-1] == Finished(reason="1")
+
+
+@pytest.mark.parametrize("usage", [5, "many", {"prompt_tokens": 1e30}, {"prompt_tokens": 1, "completion_tokens": 2.5}])
+async def test_a_whole_answer_stays_whole_with_usage_that_cannot_be_read(
+    usage: Any, model: LitellmModel, server: Server
+) -> None:
+    server.answers = [body(HELLO, event({}, "stop", usage=usage), DONE)]
+    assert (await answer(model))[-1] == Finished(reason="stop", usage=None)
+
+
 async def test_who_leaves_the_body_open_after_the_last_event_is_not_waited_for(
     model: LitellmModel, server: Server
 ) -> None:
@@ -192,6 +213,22 @@ async def test_a_refusal_is_told_in_the_providers_words(
     assert (error.status, error.retryable, error.retry_after_s) == (422, False, 3)
     assert said in error.message or not text
     assert "{" not in error.message
+
+
+async def test_a_refusal_that_comes_in_pieces_is_told_whole(
+    model: LitellmModel, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.answers = [refusal(422, '{"error": {"message": "not today"}}')]
+    server.cut_at = b'"message"'
+    read = fast_lane._refusal
+
+    async def read_with_half_of_it_there(*args: Any) -> ModelError:
+        server.rest.set()  # heard by the server when the client waits for more
+        return await read(*args)
+
+    monkeypatch.setattr(fast_lane, "_refusal", read_with_half_of_it_there)
+    with pytest.raises(ModelError, match=r"It said: not today$"):
+        await answer(model)
 
 
 async def test_a_conversation_that_is_too_long_is_told_as_such(model: LitellmModel, server: Server) -> None:
