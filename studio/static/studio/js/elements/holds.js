@@ -3,7 +3,8 @@
  */
 import { clone, reconcile, setText, slot, write } from "#studio/dom";
 import { StudioElement } from "#studio/elements/studio-element";
-import { moment, waited } from "#studio/format";
+import { waited } from "#studio/format";
+import { holdWords } from "#studio/hold-words";
 import { fill, gettext } from "#studio/text";
 
 const TICK_MS = 10_000;
@@ -23,8 +24,8 @@ class StudioHolds extends StudioElement {
       key: ({ id }) => id,
       create: () => clone("hold-item"),
       update: (item, hold) => {
-        const since = { name: hold.by, time: moment(hold.at) };
-        write(item, { words: fill(gettext("New runs are held by %(name)s since %(time)s."), since), why: hold.reason });
+        const why = hold.reason && fill(gettext("Reason: %(reason)s"), { reason: hold.reason });
+        write(item, { words: holdWords(hold, this.page.userName, options), why });
         slot(item, "age").dateTime = new Date(hold.at).toISOString();
         slot(item, "release").hidden = !options?.permissions.panic;
       },

@@ -2,9 +2,9 @@
  * `<studio-panic-outcome>`: what a panic did, in the server's own counts; it stays until it is closed or the session left.
  */
 import { setText } from "#studio/dom";
-import { scopeWords } from "#studio/elements/panic";
 import { StudioElement } from "#studio/elements/studio-element";
 import { number } from "#studio/format";
+import { scopeWords } from "#studio/hold-words";
 import { describeNotice } from "#studio/notice";
 import { fill, gettext, ngettext } from "#studio/text";
 

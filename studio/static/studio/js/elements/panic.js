@@ -6,6 +6,7 @@ import { modelName } from "#studio/choice";
 import { clone, reconcile, setText, slot, write } from "#studio/dom";
 import { StudioElement } from "#studio/elements/studio-element";
 import { moment, number, seconds } from "#studio/format";
+import { scopeWords } from "#studio/hold-words";
 import { fill, gettext, ngettext } from "#studio/text";
 import { hitBy } from "#studio/watching";
 
@@ -73,7 +74,7 @@ class StudioPanic extends StudioElement {
     setText(this.find("title"), scoped ? gettext("Stop these?") : gettext("Stop everything?"));
     setText(this.find("confirm"), scoped ? gettext("Stop these") : gettext("Stop everything"));
     setText(this.find("hit"), this.#hit());
-    this.#showHolds(live?.holds ?? []);
+    this.#showHolds(live?.holds ?? [], options);
   }
 
   #hit() {
@@ -95,22 +96,18 @@ class StudioPanic extends StudioElement {
     offer(select, ["", ...[...models].sort()], (id) => (id ? modelName(id, options) : select.options[0].text));
   }
 
-  #showHolds(holds) {
+  #showHolds(holds, options) {
     this.find("held").hidden = holds.length === 0;
     reconcile(this.find("holds"), holds, {
       key: ({ id }) => id,
       create: () => clone("panic-hold"),
       update: (item, hold) => {
-        write(item, { scope: scopeWords(hold.scope), words: heldWords(hold), why: hold.reason });
-        slot(item, "release").setAttribute("aria-label", `${gettext("Release")}: ${scopeWords(hold.scope)}`);
+        const scope = scopeWords(hold.scope, options);
+        write(item, { scope, words: heldWords(hold), why: hold.reason });
+        slot(item, "release").setAttribute("aria-label", `${gettext("Release")}: ${scope}`);
       },
     });
   }
-}
-
-/** @returns {string} a scope in the words of those who read of it */
-export function scopeWords({ user, model }) {
-  return [user, model].filter(Boolean).join(", ") || gettext("everything");
 }
 
 function heldWords({ by, at }) {

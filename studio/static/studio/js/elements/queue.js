@@ -1,9 +1,11 @@
 /**
  * `<studio-queue>`: the messages that wait on the server for their turn; each can be moved, edited, sent now or dropped.
  */
+import { modelOf } from "#studio/choice";
 import { clone, reconcile, setText, slot } from "#studio/dom";
 import { StudioElement } from "#studio/elements/studio-element";
 import { moment, waited } from "#studio/format";
+import { holdsOf } from "#studio/hold-words";
 import { enableMoving, isDragged } from "#studio/queue-move";
 import { QueueEditor } from "#studio/queue-editor";
 import { openConversation } from "#studio/reduce";
@@ -32,7 +34,7 @@ class StudioQueue extends StudioElement {
     const { queue, asked, outbox, active } = conversation;
     const { status } = state.connection;
     const shown = shownQueue(conversation);
-    const title = queueTitle(conversation, shown.length, state.holds);
+    const title = queueTitle(conversation, shown.length, holdsOf(modelOf(state), state.holds));
     if (isDragged(this) || !this.changed(state.open, queue, asked, outbox, active === null, title, status)) return;
     this.#editor.follow(state, shown);
     if (state !== this.store.state) return; // what it saved has been shown already
