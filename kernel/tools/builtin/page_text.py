@@ -14,7 +14,8 @@ import zlib
 from contextlib import suppress
 
 UNPACKED_MAX_BYTES = 2 * 1024 * 1024
-TEXT_MAX_CHARS = 150_000  # as JSON, at the worst, less than what is read of a child
+TEXT_MAX_CHARS = 150_000  # as JSON, at the worst, and with the title, less than what is read of a child
+TITLE_MAX_CHARS = 300
 CPU_S = 10
 MEMORY_BYTES = 1024**3
 
@@ -83,7 +84,7 @@ def _of_html(html: str) -> tuple[str, str]:
         tree = document_fromstring(html.encode("utf-8", "replace"), parser=parser)
     except etree.ParserError:  # there is nothing in it
         return "", ""
-    title = " ".join((tree.findtext(".//title") or "").split())
+    title = " ".join((tree.findtext(".//title") or "").split())[:TITLE_MAX_CHARS]
     etree.strip_elements(tree, *NOISE, with_tail=False)
     for hidden in tree.xpath("//*[@hidden]"):
         hidden.drop_tree()
