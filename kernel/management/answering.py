@@ -97,6 +97,10 @@ def _told(counts: Counts, when: str, more: dict[str, Any]) -> Answer:
         f"Stopped {counts.aborted}, not confirmed {counts.unconfirmed}, had ended by themselves "
         f"{counts.already_finished}. Still live: {counts.active}."
     )
+    if hold := more.get("hold"):
+        text += (
+            f"\nNew runs are on hold, and {more['heldCount']} queued messages; to release: panic_release {hold['id']}"
+        )
     if not counts.unconfirmed:
         return Answer(value=value, text=text)
     problem = f"{counts.unconfirmed} had not confirmed {when}. The orders stand: their owners obey when they can."

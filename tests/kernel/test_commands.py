@@ -118,6 +118,12 @@ def test_panic_with_hold_stores_the_hold_and_tells_it() -> None:
     assert not over(user_id=None, model="m/one").exists()
 
 
+def test_panic_with_hold_tells_people_by_which_id_it_is_released() -> None:
+    out = io.StringIO()
+    call_command("panic_all", "--hold", stdout=out)
+    assert f"panic_release {Hold.objects.get().pk}" in out.getvalue()
+
+
 def test_a_dry_run_tells_what_would_be_hit_and_changes_nothing() -> None:
     record = lost_execution()
     code, told = run("panic_all", "--hold", "--dry-run")
