@@ -13,9 +13,9 @@ test("a hold of everything, and one of the reader, hold new runs", () => {
 });
 
 test("a hold of a model or of somebody else says of what", () => {
-  assert.equal(words({ model: "openai/a" }), "New runs (Large) are held by op");
-  assert.equal(words({ user: "ann", model: "openai/a" }), "New runs (Large) are held by op");
-  assert.equal(words({ user: "bob", model: "openai/gone" }), "New runs (bob, openai/gone) are held by op");
+  assert.equal(words({ model: "openai/a" }), "New runs of Large are held by op");
+  assert.equal(words({ user: "ann", model: "openai/a" }), "New runs of Large are held by op");
+  assert.equal(words({ user: "bob", model: "openai/gone" }), "New runs of bob, openai/gone are held by op");
 });
 
 test("a hold of one model does not concern the messages of another", () => {

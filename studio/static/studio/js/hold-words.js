@@ -11,11 +11,11 @@ export function holdWords({ scope, by, at }, userName, options) {
   const others = { ...(user !== userName && { user }), model };
   const said = { scope: scopeWords(others, options), name: by, time: moment(at) };
   if (!others.user && !model) return fill(gettext("New runs are held by %(name)s since %(time)s."), said);
-  return fill(gettext("New runs (%(scope)s) are held by %(name)s since %(time)s."), said);
+  return fill(gettext("New runs of %(scope)s are held by %(name)s since %(time)s."), said);
 }
 
 /** @returns {string} a scope in the words of those who read of it */
-export function scopeWords({ user, model }, options = null) {
+export function scopeWords({ user, model }, options) {
   return [user, model && modelName(model, options)].filter(Boolean).join(", ") || gettext("everything");
 }
 

@@ -13,20 +13,20 @@ class StudioPanicOutcome extends StudioElement {
     this.find("dismiss").addEventListener("click", () => this.actions.closePanic());
   }
 
-  render({ panic }) {
-    if (!this.changed(panic)) return;
+  render({ panic, options }) {
+    if (!this.changed(panic, options)) return;
     this.find("outcome").hidden = !panic.asked && panic.reply === null;
     this.find("outcome").classList.toggle("is-calm", isCalm(panic.reply));
     this.find("dismiss").hidden = panic.asked;
-    setText(this.find("words"), outcomeWords(panic));
+    setText(this.find("words"), outcomeWords(panic, options));
   }
 }
 
-function outcomeWords({ asked, reply }) {
+function outcomeWords({ asked, reply }, options) {
   if (asked) return gettext("Panic is under way…");
   if (reply === null) return "";
   if (!reply.ok) return refusedWords(reply);
-  const name = panicName(reply.request?.scope ?? {});
+  const name = panicName(reply.request?.scope ?? {}, options);
   if (isCalm(reply)) return fill(gettext("%(panic)s: nothing was running."), { panic: name });
   return `${name}: ${countWords(reply).join(", ")}.`;
 }
@@ -40,9 +40,9 @@ function refusedWords(reply) {
   return [gettext("Panic was not carried out."), text, detail].filter(Boolean).join(" ");
 }
 
-function panicName(scope) {
+function panicName(scope, options) {
   if (!scope.user && !scope.model) return gettext("Panic");
-  return fill(gettext("Panic (%(scope)s)"), { scope: scopeWords(scope) });
+  return fill(gettext("Panic (%(scope)s)"), { scope: scopeWords(scope, options) });
 }
 
 /** Nothing ran and nothing is held, so nothing was done and nothing is left. */
