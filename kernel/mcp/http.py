@@ -54,6 +54,9 @@ class _Client(httpx2.AsyncClient):
             if request.method != "POST":
                 raise
             return _answer(request, CONNECTION_CLOSED, f"cannot be reached ({type(error).__name__})")
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            await response.aclose()  # a few bytes can unfold to gigabytes
+            return _answer(request, REFUSED, "answers in a packing that it was not asked for")
         if request.method == "POST":
             return await _checked(request, response)
         return response
@@ -61,10 +64,11 @@ class _Client(httpx2.AsyncClient):
 
 async def _checked(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
     """The response, bounded; if it is a refusal that the library would not understand, one that it does."""
-    if response.headers.get("content-type", "").lower().startswith("application/json"):
+    is_json = response.headers.get("content-type", "").lower().startswith("application/json")
+    if is_json:
         response.stream = _Bounded(response.stream)
     refused = response.status_code >= 400 and response.status_code != NOT_FOUND
-    if refused and not await _explains_itself(response):
+    if refused and not (is_json and await _explains_itself(response)):
         await response.aclose()
         return _answer(request, REFUSED, f"answers {response.status_code} {response.reason_phrase}".strip())
     return response

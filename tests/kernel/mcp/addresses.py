@@ -5,16 +5,17 @@ Each runs on a thread of its own, and keeps what happened to it in `seen`.
 
 import asyncio
 import contextlib
+import gzip
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 SCHEMA = {"type": "object"}
@@ -65,13 +66,14 @@ class Newer:
 
 
 class Older:
-    """A server of the older protocol that records its messages and can be rude: `status`, `deaf`, `forgets`."""
+    """A server of the older protocol that records its messages and can be rude: `status`, `deaf`, `packs`, `forget`."""
 
     def __init__(self) -> None:
         self.seen: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.status = 200
         self.deaf: set[str] = set()
+        self.packs = False
         self.session = 1
         self.app = Starlette(routes=[Route("/mcp", self.answer, methods=["GET", "POST", "DELETE"])])
 
@@ -85,7 +87,7 @@ class Older:
     async def answer(self, request: Request) -> Response:
         self.headers.append(dict(request.headers))
         if self.status != 200:
-            return Response("no", self.status)
+            return StreamingResponse(self.refusal(), self.status, media_type="text/html")
         if request.method != "POST":
             return Response(status_code=405)
         message = await request.json()
@@ -100,6 +102,11 @@ class Older:
         if "id" not in message:
             return Response(status_code=202)
         return await self.result(request, message)
+
+    async def refusal(self) -> AsyncIterator[str]:
+        """Words without an end: only the status can be relied upon."""
+        yield "no"
+        await asyncio.Event().wait()
 
     async def result(self, request: Request, message: dict[str, Any]) -> Response:
         match message["method"], message.get("params", {}):
@@ -122,7 +129,11 @@ class Older:
             await asyncio.sleep(0.02)
 
     def told(self, message: dict[str, Any], result: Any, headers: dict[str, str] | None = None) -> Response:
-        return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "result": result}, headers=headers)
+        response = JSONResponse({"jsonrpc": "2.0", "id": message["id"], "result": result}, headers=headers)
+        if self.packs:
+            response = Response(gzip.compress(response.body), headers={**(headers or {}), "content-encoding": "gzip"})
+            response.headers["content-type"] = "application/json"
+        return response
 
     def error(self, message: dict[str, Any], code: int, words: str) -> Response:
         told = {"code": code, "message": words}

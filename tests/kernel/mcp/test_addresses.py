@@ -135,6 +135,11 @@ async def test_an_answer_without_measure_is_an_error_and_the_next_call_works(old
     assert (await server.call("echo", text="next")).output == "next"
 
 
+async def test_an_answer_that_was_packed_unasked_is_refused(older: Older, peer: Make) -> None:
+    older.packs = True
+    assert await why_not(at(peer, older)) == "The MCP server 'test' answers in a packing that it was not asked for."
+
+
 async def test_headers_are_sent_with_every_request(older: Older, peer: Make) -> None:
     await opened(at(peer, older, headers=(("Authorization", "Bearer abc"),)))
     assert {headers.get("authorization") for headers in older.headers} == {"Bearer abc"}
