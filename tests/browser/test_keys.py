@@ -116,6 +116,14 @@ async def test_the_sheet_of_keys_opens_with_its_keys_holds_the_focus_and_gives_i
     await expect(sheet).to_be_hidden()
 
 
+async def test_a_sheet_of_keys_longer_than_the_window_begins_at_its_heading(studio: Studio, browse: Browse) -> None:
+    ann = await browse(studio, "ann", viewport={"width": 640, "height": 400})
+    await ann.page.keyboard.press("Control+/")
+    sheet = ann.page.get_by_role("dialog", name=SHEET)
+    await expect(sheet.get_by_role("button", name="Close")).to_be_focused()
+    await expect(sheet.get_by_role("heading", name=SHEET)).to_be_in_viewport()
+
+
 async def test_keys_lead_to_a_new_session_the_search_the_sessions_beside_and_the_message(
     studio: Studio, browse: Browse, key: str
 ) -> None:

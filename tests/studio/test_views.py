@@ -6,6 +6,7 @@ import re
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.contrib.staticfiles import finders
+from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
@@ -29,6 +30,16 @@ def test_a_stranger_is_sent_to_the_login_and_back(client: Client) -> None:
     response = client.get("/s/abc/")
     assert response.status_code == 302
     assert response["Location"] == f"{reverse('login')}?next=/s/abc/"
+
+
+def test_after_a_refused_login_the_password_is_what_to_type_again(client: Client) -> None:
+    def fields(response: HttpResponse) -> dict[str, bool]:
+        inputs = re.findall(r'<input id="id_(\w+)"([^>]*)>', response.content.decode())
+        return {name: "autofocus" in attributes for name, attributes in inputs}
+
+    assert fields(client.get("/accounts/login/")) == {"username": True, "password": False}
+    refused = client.post("/accounts/login/", {"username": "nobody", "password": "wrong"})
+    assert fields(refused) == {"username": False, "password": True}
 
 
 def test_the_page_is_told_which_session_its_address_names(ann: Client) -> None:

@@ -176,7 +176,4 @@ const SOURCES = {
   hold: () => gettext("a hold on new runs"),
 };
 
-function measured(ms) {
-  if (ms === null || ms === undefined) return "";
-  return ms < 1 ? fill(gettext("less than %(time)s"), { time: duration(1) }) : duration(ms);
-}
+const measured = (ms) => (ms === null || ms === undefined ? "" : duration(ms));

@@ -1,13 +1,21 @@
 /**
  * Numbers, durations and times as the reader's language writes them.
  */
+import { fill, gettext } from "#studio/text";
 
 const language = () => globalThis.document?.documentElement.lang || "en";
 
+/** The page knows a language; how its people write a time of day, their browser knows by region. */
+function region() {
+  const [own] = language().split("-");
+  return globalThis.navigator?.languages?.find((one) => one.split("-")[0] === own) ?? language();
+}
+
 export const number = (value) => numbers().format(value);
 
-/** @param {number} ms @returns {string} `4 ms`, `1.3 sec`, `2 min 5 sec` */
+/** @param {number} ms @returns {string} `less than 1 ms`, `4 ms`, `1.3 sec`, `2 min 5 sec` */
 export function duration(ms) {
+  if (ms < 1) return fill(gettext("less than %(time)s"), { time: unit(1, "millisecond") });
   if (ms < 1000) return unit(Math.round(ms), "millisecond");
   if (ms < 60_000) return unit(Math.round(ms / 100) / 10, "second");
   const seconds = Math.round(ms / 1000);
@@ -34,7 +42,7 @@ export function moment(at, now = new Date()) {
   const date = new Date(at);
   const today = date.toDateString() === now.toDateString();
   const form = today ? { timeStyle: "medium" } : { dateStyle: "medium", timeStyle: "short" };
-  return new Intl.DateTimeFormat(language(), form).format(date);
+  return new Intl.DateTimeFormat(region(), form).format(date);
 }
 
 function unit(value, name) {

@@ -21,6 +21,7 @@ import "#studio/elements/warnings";
 import { Actions } from "#studio/actions";
 import { Connection } from "#studio/connection";
 import { enableCopy } from "#studio/copy";
+import { setText } from "#studio/dom";
 import { newId } from "#studio/ids";
 import { Memory } from "#studio/kept";
 import { useMarkdown } from "#studio/prose";
@@ -68,14 +69,14 @@ function connectionChanged(status) {
 }
 
 /** What the state asks of the page itself: read again what is stale, name the window, remember. */
-function changed(state) {
+function changed(state, before) {
   const { stale, subscribing, fresh } = openConversation(state);
   if (stale && !subscribing && !fresh && state.connection.status === "live") actions.subscribe(state.open);
   const title = openSession(state)?.title || gettext("New session");
   const running = openConversation(state).active !== null;
-  document.title = `${running ? "● " : ""}${title} · Studio`;
-  document.getElementById("session-title").textContent = title;
-  memory.save("seen", Object.fromEntries(Object.entries(state.seen).slice(-SEEN_KEPT)));
+  setText(document.querySelector("title"), `${running ? "● " : ""}${title} · Studio`);
+  setText(document.getElementById("session-title"), title);
+  if (state.seen !== before.seen) memory.save("seen", Object.fromEntries(Object.entries(state.seen).slice(-SEEN_KEPT)));
   memory.save("model", state.usualModel);
   tabMemory.save("drafts", unsentDrafts(state));
 }

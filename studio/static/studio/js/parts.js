@@ -29,7 +29,7 @@ const SHOW = {
   tool(element, { name, state, input, output, error, durationMs }) {
     element.dataset.state = state;
     const words = TOOL_STATES[state]?.() ?? state;
-    write(element, { name, state: durationMs ? `${words} · ${duration(durationMs)}` : words });
+    write(element, { name, state: typeof durationMs === "number" ? `${words} · ${duration(durationMs)}` : words });
     section(element, "input", input);
     section(element, "output", output);
     section(element, "error", error);
