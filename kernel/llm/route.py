@@ -17,7 +17,7 @@ import copy
 import logging
 import os
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
@@ -57,14 +57,14 @@ SAMPLES: list[Json] = [{"messages": SAMPLE}, {"messages": SAMPLE, "tools": [TOOL
 class Route:
     """A provider's address, and litellm's config for the requests to one of its models."""
 
-    url: Any
-    headers: dict[str, str]
-    proxy: Any
+    url: Any = field(repr=False)  # it may hold a key, as the headers do
+    headers: dict[str, str] = field(repr=False)
+    proxy: Any = field(repr=False)
     ssl: Any
     model: str
     provider: str
     config: Any
-    extra_body: Json
+    extra_body: Json = field(repr=False)
 
     def body(self, litellm: Any, arguments: Json) -> Json:
         """The body of a request, as litellm's config for the provider wants it. `arguments` are litellm's."""
@@ -132,7 +132,9 @@ async def _learned(litellm: Any, arguments: Json) -> Route | None:
     except Exception:  # litellm's own way is always there, and tells people what is wrong with a model
         logger.debug("litellm could not be asked how it would ask %r.", model, exc_info=True)
         route = None
-    logger.info("The model %r is asked %s.", model, "through litellm" if route is None else f"directly, at {route.url}")
+    logger.info(
+        "The model %r is asked %s.", model, "through litellm" if route is None else f"directly, at {route.url.host}"
+    )
     return route
 
 

@@ -161,6 +161,17 @@ async def test_who_is_cancelled_while_asking_takes_nothing_from_the_others(monke
     assert first.cancelled()
 
 
+@pytest.mark.parametrize("provider", ["openai", "deepseek", "hosted_vllm"])
+async def test_no_key_is_told_with_it(provider: str, caplog: pytest.LogCaptureFixture) -> None:
+    name = f"{provider}/a-model-of-ones-own"
+    route_ = await found(name, api_base="http://127.0.0.1:1/v1?code=sesame", api_key=KEY)
+    assert route_ is not None
+    assert KEY not in repr(route_)
+    assert "sesame" not in repr(route_)
+    assert f"The model {name!r} is asked directly" in caplog.text
+    assert "sesame" not in caplog.text
+
+
 async def test_how_a_model_is_asked_can_be_told() -> None:
     assert await litellm_model.lane_of("openai/gpt-4o") == "directly"
     assert await litellm_model.lane_of("anthropic/claude-haiku-4-5") == "through litellm"
