@@ -44,7 +44,7 @@ def read_page(body: bytes, *, content_type: str, charset: str, encoding: str) ->
     body, cut = _unpacked(body, encoding)
     text = _decoded(body, charset)
     title, text = _of_html(text) if content_type in HTML else ("", text)
-    text = re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)
+    text = "\n".join(line.rstrip(" \t") for line in text.split("\n"))
     text = re.sub(r"\n{3,}", "\n\n", text).strip()
     return {"title": title, "text": text[:TEXT_MAX_CHARS], "cut": cut or len(text) > TEXT_MAX_CHARS}
 

@@ -90,6 +90,11 @@ def test_a_packed_page_that_was_cut_short_gives_what_it_has() -> None:
     assert read(packed[: len(packed) // 2], "text/plain", encoding="gzip")["text"].startswith("!")
 
 
+def test_long_runs_of_blanks_cost_no_more_than_other_text() -> None:
+    blanks = " " * 1_000_000  # what took a time that grows with the square would never end
+    assert read(f"{blanks}a\nb{blanks}c\t \n", "text/plain")["text"].startswith("a\nb ")
+
+
 def test_a_long_text_is_cut() -> None:
     page = read("x" * (page_text.TEXT_MAX_CHARS + 1), "text/plain")
     assert (len(page["text"]), page["cut"]) == (page_text.TEXT_MAX_CHARS, True)
