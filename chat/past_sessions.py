@@ -13,7 +13,7 @@ from django.db.models import Q, QuerySet
 from pydantic import Field
 
 from chat.models import ChatMessage, ChatSession
-from chat.search import excerpt
+from chat.search import bounded, excerpt
 from kernel import lanes
 from kernel.errors import ToldError
 from kernel.llm.text import storable
@@ -44,10 +44,11 @@ async def search_past_sessions(
     """
     if run.user_id is None:
         raise ToldError("This run belongs to nobody, so there are no earlier conversations.")
-    found = await lanes.reads.run(_search, run.user_id, run.session_key, query, limit)
+    found = await lanes.searches.run(_search, run.user_id, run.session_key, query, limit)
     return {"note": NOTE, "conversations": found} if found else f"Nothing was found for {query!r}."
 
 
+@bounded()
 def _search(user_id: int, session_key: str, query: str, limit: int) -> list[dict[str, str]]:
     words = list(dict.fromkeys(storable(query).split()))[:WORDS_MAX]
     latest = ChatSession.objects.filter(user_id=user_id).exclude(key=session_key).order_by("-updated_at", "-id")

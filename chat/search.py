@@ -3,19 +3,34 @@
 The database does the comparing, by a pattern in its own tongue in which each letter stands for all its forms: SQLite's
 own case-blind search knows no letters but ASCII, and PostgreSQL's minds accents. A function in Python that folds each
 text would hold the interpreter while it searches, and with it the loop that has a stop to read.
+
+What is looked for, and where, can be written so that comparing takes minutes: hence `bounded`, and `lanes.searches`.
 """
 
 import functools
 import re
+import time
 import unicodedata
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from django.db import OperationalError, connection
 from django.db.models import CharField, Lookup, TextField
+
+from chat.errors import Invalid
+from kernel.errors import ToldError
 
 # Latin with its extensions, Greek, Cyrillic, Latin for Vietnamese.
 ALPHABETS = (range(0x41, 0x250), range(0x370, 0x530), range(0x1E00, 0x1F00))
 AROUND_CHARS = 60
+LONGEST_S = 10.0
+STEPS_BETWEEN_LOOKS = 100  # of SQLite's machine: some ten rows
+
+
+class TooLong(Invalid, ToldError):
+    """The search takes too long. Look for other or fewer words."""
 
 
 class Says(Lookup):
@@ -33,6 +48,29 @@ class Says(Lookup):
 
 CharField.register_lookup(Says)
 TextField.register_lookup(Says)
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """Within, this thread's statements are broken off when `LONGEST_S` is over: `TooLong`.
+
+    On SQLite, that is; PostgreSQL's patterns take no such time, and its `statement_timeout` is set.
+    """
+    if connection.vendor != "sqlite":
+        yield
+        return
+    connection.ensure_connection()
+    raw = connection.connection
+    until_s = time.monotonic() + LONGEST_S
+    raw.set_progress_handler(lambda: time.monotonic() > until_s, STEPS_BETWEEN_LOOKS)
+    try:
+        yield
+    except OperationalError as error:
+        if time.monotonic() > until_s:
+            raise TooLong from error
+        raise
+    finally:
+        raw.set_progress_handler(None, 0)
 
 
 def excerpt(text: str, query: str, around: int = AROUND_CHARS) -> str:

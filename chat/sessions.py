@@ -1,5 +1,6 @@
 """A person's sessions: the snapshot of one, the list, rename, delete."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,7 +89,7 @@ def holds_over(user_id: int) -> list[dict[str, Any]]:
 
 
 def listing(user_id: int, query: str | None, before: str | None, limit: int) -> list[dict[str, Any]]:
-    """The person's sessions, newest first, after the session with the key `before`. Raises `NotFound`.
+    """The person's sessions, newest first, after the session with the key `before`. Raises `NotFound`, `TooLong`.
 
     With `query` only those that say it in their title or their texts, with an `excerpt` of the latest text that does.
     """
@@ -100,7 +101,8 @@ def listing(user_id: int, query: str | None, before: str | None, limit: int) -> 
         last = own_session(before, user_id)
         rows = rows.filter(Q(updated_at__lt=last.updated_at) | Q(updated_at=last.updated_at, pk__lt=last.pk))
     rows = rows.annotate(running=Exists(live), waiting=Count("queue"))[:limit]
-    return [_listed(row, query) for row in rows]
+    with search.bounded() if query else nullcontext():
+        return [_listed(row, query) for row in rows]
 
 
 def _saying(rows: QuerySet[ChatSession], query: str) -> QuerySet[ChatSession]:

@@ -88,5 +88,6 @@ def _close_connection(meet: threading.Barrier) -> None:
 
 
 control = Lane("control", 4)  # admission, orders, ends, the lease
-reads = Lane("reads", 3)  # what is shown; may be slow
+reads = Lane("reads", 3)  # what is shown, and what a turn must know
+searches = Lane("searches", 1)  # what may take long, one at a time
 writes = Lane("writes", 1)  # running answers

@@ -37,7 +37,8 @@ FEATURES = ["continue", "regenerate", "resend", "send_now"]
 
 
 async def listing(visit: Visit, command: Sessions) -> None:
-    rows = await lanes.reads.run(sessions.listing, visit.person.id, command.query, command.before, command.limit)
+    lane = lanes.searches if command.query else lanes.reads
+    rows = await lane.run(sessions.listing, visit.person.id, command.query, command.before, command.limit)
     visit.reply(command, {"sessions": rows})
 
 

@@ -11,10 +11,12 @@ from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
 from chat import past_sessions
+from chat import search as text_search
 from chat.models import ChatMessage, ChatSession
 from chat.past_sessions import search_past_sessions
 from kernel import lanes
 from kernel.abort import AbortController
+from kernel.errors import ToldError
 from kernel.events import ToolState
 from kernel.tools import RunContext, Toolbox
 from kernel.tools.call import run_call
@@ -27,7 +29,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def lane(transactional_db: None) -> Iterator[None]:
     yield
-    lanes.reads.close()
+    lanes.searches.close()
     lanes.control.close()
 
 
@@ -49,6 +51,14 @@ async def search(query: str, *, user: str = "ann", here: str = "here", limit: in
 
 async def keys(query: str, **more: Any) -> list[str]:
     return [each["session"] for each in await search(query, **more)]
+
+
+async def test_a_search_that_takes_too_long_is_told_to_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(20):
+        await db(lambda number=number: make_session(f"s{number}", "lighthouse"))
+    monkeypatch.setattr(text_search, "LONGEST_S", -1.0)
+    with pytest.raises(ToldError, match="fewer words"):
+        await search("lighthouse")
 
 
 async def test_it_tells_where_something_was_said_and_when() -> None:

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.db.models.functions import Now
 
-from chat import sessions
+from chat import search, sessions
 from chat.errors import Invalid, NotFound
 from chat.live import LiveTurn
 from chat.models import ChatMessage, ChatSession
@@ -224,6 +224,17 @@ def test_a_search_reads_the_texts_of_the_latest_sessions_and_every_title(monkeyp
         age(key, minutes)
     ChatSession.objects.filter(key="named").update(title="The tram")
     assert listed(query="tram") == ["new", "named"]
+
+
+def test_a_search_that_takes_too_long_is_refused_and_the_next_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(20):
+        said("tram", key=f"k{number}")
+    with monkeypatch.context() as impatient:
+        impatient.setattr(search, "LONGEST_S", -1.0)
+        with pytest.raises(search.TooLong, match="fewer words"):
+            listed(query="tram")
+        assert len(listed()) == 20
+    assert len(listed(query="tram")) == 20
 
 
 def test_each_session_of_the_list_tells_whether_it_runs_and_what_waits() -> None:

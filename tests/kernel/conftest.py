@@ -37,5 +37,5 @@ async def worker(transactional_db: None, settings: Settings) -> AsyncIterator[Th
     yield worker
     await worker.close()
     await asyncio.sleep(0)  # its tasks hear that they are cancelled
-    for lane in (lanes.control, lanes.reads, lanes.writes):
+    for lane in (lanes.control, lanes.reads, lanes.searches, lanes.writes):
         lane.close()
