@@ -21,6 +21,7 @@ from kernel.clocks import Limits, ProviderClock
 from kernel.llm import catalog
 from kernel.llm.model import Delta, Finished, ModelRequest
 from kernel.llm.retry import stream
+from kernel.llm.text import storable
 from kernel.models import ExecutionKind, ExecutionRecord, usage_fields
 from kernel.registry import Execution
 from kernel.runner import Outcome, Status
@@ -87,7 +88,7 @@ async def _ask(execution: Execution, request: ModelRequest, limits: Limits) -> s
                     text.append(event.text)
                 case Finished() if event.usage is not None:
                     execution.usage += event.usage
-    return "".join(text)
+    return storable("".join(text))
 
 
 async def _settle(

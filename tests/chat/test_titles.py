@@ -60,6 +60,14 @@ async def test_the_second_turn_writes_no_title(studio: Studio) -> None:
     assert len(studio.model.requests) == 3
 
 
+async def test_a_title_is_storable_whatever_the_model_says(studio: Studio) -> None:
+    cut = [Delta(kind="text", text=text) for text in ("Trams \0 of \ud83d", "\ude8b Lisbon\ud83d")]
+    studio.answers(words(1), [*cut, Finished(reason="stop")])
+    await studio.result(await studio.send("the first line"))
+    await title_record()
+    assert await title() == "Trams \ufffd of \U0001f68b Lisbon\ufffd"
+
+
 @pytest.mark.parametrize("script", [[ModelError("no")], [Finished(reason="stop")]], ids=["a failure", "an empty one"])
 async def test_a_title_that_could_not_be_written_leaves_the_first_line(script: list[Any], studio: Studio) -> None:
     studio.answers(words(1), script)
