@@ -4,10 +4,13 @@ from mcp import MCPError
 from mcp.types import CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT
 from pydantic import ValidationError
 
+from kernel.llm.text import storable
 from kernel.mcp.errors import McpFailure, SessionOver, Silent
-from kernel.mcp.http import REFUSED
+from kernel.mcp.http import REFUSED, UNREACHABLE
 from kernel.mcp.models import ServerConfig
 
+# What the library says of itself; servers use its code for errors of any kind.
+CLOSED = (CONNECTION_CLOSED, "Connection closed")
 # What the library makes of an answer that the session is not known (any more).
 FORGOTTEN = "Session terminated"
 
@@ -18,13 +21,15 @@ def failure_of(error: BaseException, config: ServerConfig, last_words: str = "")
         error = error.exceptions[0]
     if isinstance(error, McpFailure):
         return error
-    told = f"The MCP server {config.name!r} {_what_it_does(error, config)}."
-    return _kind(error)(f"{told} It last said: {last_words}" if last_words else told)
+    told = f"The MCP server {config.name!r} {storable(config.without_secrets(_what_it_does(error, config)))}."
+    return _kind(error)(f"{told} It last said: {storable(last_words)}" if last_words else told)
 
 
 def is_over(error: BaseException) -> bool:
     """Whether the connection can take no more calls."""
-    return isinstance(error, MCPError) and (error.code == CONNECTION_CLOSED or _is_forgotten(error))
+    if not isinstance(error, MCPError):
+        return False
+    return (error.code, error.message) == CLOSED or error.code == UNREACHABLE or _is_forgotten(error)
 
 
 def _is_forgotten(error: MCPError) -> bool:
@@ -43,7 +48,7 @@ def _what_it_does(error: BaseException, config: ServerConfig) -> str:
     match error:
         case MCPError(message="Connection closed" | "Session terminated"):
             return "has ended the connection"
-        case MCPError() if error.code in (CONNECTION_CLOSED, REFUSED):
+        case MCPError() if error.code in (UNREACHABLE, REFUSED):
             return error.message.rstrip(".")
         case MCPError():
             return f"answers: {error.message.rstrip('.')}"

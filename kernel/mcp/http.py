@@ -12,7 +12,6 @@ from typing import Any
 
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import CONNECTION_CLOSED
 
 from kernel.mcp.models import ServerConfig
 from kernel.mcp.program import MESSAGE_MAX_BYTES
@@ -20,7 +19,8 @@ from kernel.mcp.program import MESSAGE_MAX_BYTES
 logger = logging.getLogger(__name__)
 
 NOTICE_S = 2.0
-REFUSED = -32099  # our own code, of the range that servers may use, for what no server said in the protocol's words
+# Our own codes, of the range that servers may use, for what no server said in the protocol's words.
+REFUSED, UNREACHABLE = -32099, -32098
 NOT_FOUND = 404  # the library knows what it means: an unknown method, or a session that is over
 
 
@@ -53,7 +53,7 @@ class _Client(httpx2.AsyncClient):
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             if request.method != "POST":
                 raise
-            return _answer(request, CONNECTION_CLOSED, f"cannot be reached ({type(error).__name__})")
+            return _answer(request, UNREACHABLE, f"cannot be reached ({type(error).__name__})")
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()  # a few bytes can unfold to gigabytes
             return _answer(request, REFUSED, "answers in a packing that it was not asked for")

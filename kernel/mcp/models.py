@@ -20,6 +20,7 @@ NAME_MAX = 22
 NAME = r"\A[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*\Z"
 LONGEST_S = 3600.0
 ERROR_MAX = 500
+SECRET_MIN_CHARS = 6  # shorter values are no secrets, and stand everywhere
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -49,6 +50,14 @@ class ServerConfig:
     headers: Pairs = field(default=(), repr=False)
     connect_timeout_s: float = 10.0
     call_timeout_s: float | None = None
+
+    def without_secrets(self, words: str) -> str:
+        """What the server said, without what it was given in confidence."""
+        for _name, value in (*self.env, *self.headers):
+            for secret in (value, value.rpartition(" ")[2]):  # a header's, with and without its scheme
+                if len(secret) >= SECRET_MIN_CHARS:
+                    words = words.replace(secret, "…")
+        return words
 
 
 class McpServerQuerySet(models.QuerySet["McpServer"]):

@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +21,7 @@ from mcp.types import jsonrpc_message_adapter
 
 from kernel.aio import to_the_end
 from kernel.mcp.models import ServerConfig
+from kernel.mcp.pace import Pace
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +35,6 @@ SAID_MAX_LINES = 100
 SAID_MAX_CHARS = 300
 CHUNK_BYTES = 64 * 1024
 PAUSE_S = 0.05  # between two looks at what nobody logs any more
-SECRET_MIN_CHARS = 6  # shorter values are no secrets, and stand everywhere
 GRACE_S = 0.5  # after each of: its input closed, SIGTERM, SIGKILL
 
 Incoming = SessionMessage | Exception
@@ -48,7 +49,6 @@ class Program:
     def __init__(self, config: ServerConfig, on_end: Callable[[], None]):
         self._config = config
         self._on_end = on_end
-        self._secrets = [value for _name, value in config.env if len(value) >= SECRET_MIN_CHARS]
         self._said = 0
         self.last_words = ""
 
@@ -97,8 +97,11 @@ class Program:
         """Messages, one a line, until the end of its output or of our patience."""
         assert self._process.stdout is not None  # a pipe
         garbage = 0
+        pace = Pace()
         try:
             async for line in self._process.stdout:
+                if wait_s := pace.wait_s(time.monotonic()):
+                    await asyncio.sleep(wait_s)
                 try:
                     message = jsonrpc_message_adapter.validate_json(line, by_name=False)
                 except ValueError:
@@ -141,10 +144,7 @@ class Program:
 
     def _say(self, line: bytes) -> None:
         """Log a line from outside the protocol, without what it was given in confidence."""
-        words = line.decode("utf-8", "replace").strip()
-        for secret in self._secrets:
-            words = words.replace(secret, "…")
-        words = words[:SAID_MAX_CHARS]
+        words = self._config.without_secrets(line.decode("utf-8", "replace").strip())[:SAID_MAX_CHARS]
         if not words or words == self.last_words:
             return
         self.last_words = words

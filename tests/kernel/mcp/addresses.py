@@ -66,7 +66,10 @@ class Newer:
 
 
 class Older:
-    """A server of the older protocol that records its messages and can be rude: `status`, `deaf`, `packs`, `forget`."""
+    """A server of the older protocol that records its messages and can be rude.
+
+    See `status`, `deaf`, `packs`, `error_of`, `forget()`.
+    """
 
     def __init__(self) -> None:
         self.seen: list[dict[str, Any]] = []
@@ -74,6 +77,7 @@ class Older:
         self.status = 200
         self.deaf: set[str] = set()
         self.packs = False
+        self.error_of: dict[str, str] = {}
         self.session = 1
         self.app = Starlette(routes=[Route("/mcp", self.answer, methods=["GET", "POST", "DELETE"])])
 
@@ -95,6 +99,8 @@ class Older:
         method = message["method"]
         if method in self.deaf:
             await self.gone(request)
+        if method in self.error_of:
+            return self.error(message, -32000, self.error_of[method])
         if method == "server/discover":
             return self.error(message, -32601, "Method not found")
         if method != "initialize" and request.headers.get("mcp-session-id") != str(self.session):
