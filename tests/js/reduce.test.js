@@ -180,6 +180,15 @@ test("what was asked of one run does not stick to the next", () => {
   assert.equal(openConversation(reduce(asked, next)).stopping, null);
 });
 
+for (const [name, over] of [["confirmed", {}], ["unconfirmed", { abortedCount: 0, unconfirmedCount: 1 }]]) {
+  test(`a late answer, ${name}, to a stop of one run leaves the next one's Stop as it was`, () => {
+    const asked = play([...RUN_FRAMES, { type: "page_stop_asked", sessionKey: KEY }], opened());
+    const next = snapshot({ messages: [row({ id: "a2" })], active: { executionId: "run-2", messageId: "a2", seq: 3, progress: null } });
+    const reply = stopReply({ request: { type: "studio_chat_stop_session", sessionKey: KEY, executionId: RUN }, ...over });
+    assert.equal(conversationAfter([next, reply], asked).stopping, null);
+  });
+}
+
 const SEND = { type: "page_send_asked", sessionKey: KEY, clientMessageId: "m1", text: "typed" };
 const sendReply = (over) => ({
   type: "studio_chat_send_ok", ok: true, request: { type: "studio_chat_send", sessionKey: KEY, clientMessageId: "m1", text: "typed" },

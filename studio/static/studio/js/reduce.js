@@ -190,11 +190,15 @@ function subscribeFailed(state, sessionKey, { code, error }) {
   );
 }
 
-/** A confirmed stop with nothing live is the truth, even if the result were lost: what differs is read again. */
+/**
+ * A confirmed stop with nothing live is the truth, even if the result were lost: what differs is read again. A stop that is
+ * answered late, as after a gap, says nothing of a run that has begun since.
+ */
 function stopAnswered(state, { ok, request, ...reply }) {
   return change(state, request.sessionKey, (conversation) => {
     if (!ok) return { stopping: null, notice: { code: reply.code, error: reply.error, request: request.type } };
     if (conversation.active === null) return { stopping: null };
+    if ((request.executionId ?? conversation.active.executionId) !== conversation.active.executionId) return {};
     if (reply.unconfirmedCount > 0) return { stopping: stopping(conversation.active, true) };
     return { ...markStale(conversation), stopping: stopping(conversation.active) };
   });
