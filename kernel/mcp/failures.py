@@ -1,5 +1,7 @@
 """Why a server could not be used: what the library raises, as our own failures."""
 
+import re
+
 from mcp import MCPError
 from mcp.types import CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT
 from pydantic import ValidationError
@@ -9,8 +11,9 @@ from kernel.mcp.errors import McpFailure, SessionOver, Silent
 from kernel.mcp.http import REFUSED, UNREACHABLE
 from kernel.mcp.models import ServerConfig
 
-# What the library says of itself; servers use its code for errors of any kind.
+# What the library says of itself; servers use its codes for errors of any kind.
 CLOSED = (CONNECTION_CLOSED, "Connection closed")
+TIMED_OUT = re.compile(r"Request '.*' timed out")
 # What the library makes of an answer that the session is not known (any more).
 FORGOTTEN = "Session terminated"
 
@@ -36,8 +39,12 @@ def _is_forgotten(error: MCPError) -> bool:
     return (error.code, error.message) == (INVALID_REQUEST, FORGOTTEN)
 
 
+def _is_timed_out(error: MCPError) -> bool:
+    return error.code == REQUEST_TIMEOUT and TIMED_OUT.fullmatch(error.message) is not None
+
+
 def _kind(error: BaseException) -> type[McpFailure]:
-    if isinstance(error, TimeoutError) or (isinstance(error, MCPError) and error.code == REQUEST_TIMEOUT):
+    if isinstance(error, TimeoutError) or (isinstance(error, MCPError) and _is_timed_out(error)):
         return Silent
     return SessionOver if isinstance(error, MCPError) and _is_forgotten(error) else McpFailure
 

@@ -77,7 +77,7 @@ class Older:
         self.status = 200
         self.deaf: set[str] = set()
         self.packs = False
-        self.error_of: dict[str, str] = {}
+        self.error_of: dict[str, tuple[int, str]] = {}
         self.session = 1
         self.app = Starlette(routes=[Route("/mcp", self.answer, methods=["GET", "POST", "DELETE"])])
 
@@ -100,7 +100,7 @@ class Older:
         if method in self.deaf:
             await self.gone(request)
         if method in self.error_of:
-            return self.error(message, -32000, self.error_of[method])
+            return self.error(message, *self.error_of[method])
         if method == "server/discover":
             return self.error(message, -32601, "Method not found")
         if method != "initialize" and request.headers.get("mcp-session-id") != str(self.session):

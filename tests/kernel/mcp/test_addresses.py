@@ -148,9 +148,10 @@ async def test_headers_are_sent_with_every_request(older: Older, peer: Make) -> 
 # Servers that are wrong
 
 
-async def test_an_error_of_one_call_is_not_the_end_of_the_connection(older: Older, peer: Make) -> None:
+@pytest.mark.parametrize("code", [-32000, -32001], ids=["as the library's end", "as the library's limit"])
+async def test_an_error_of_one_call_is_not_the_end_of_the_connection(code: int, older: Older, peer: Make) -> None:
     server = await opened(at(peer, older))
-    older.error_of["tools/call"] = "not today"
+    older.error_of["tools/call"] = (code, "not today")
     assert (await server.call("echo", text="x")).error == "The MCP server 'test' answers: not today."
     older.error_of.clear()
     assert (await server.call("echo", text="next")).output == "next"
@@ -158,7 +159,7 @@ async def test_an_error_of_one_call_is_not_the_end_of_the_connection(older: Olde
 
 
 async def test_a_failure_is_told_without_the_secret_that_it_repeats(older: Older, peer: Make) -> None:
-    older.error_of["initialize"] = "Unknown: Bearer sk-0123456789, that is sk-0123456789\0"
+    older.error_of["initialize"] = (-32000, "Unknown: Bearer sk-0123456789, that is sk-0123456789\0")
     server = at(peer, older, headers=(("Authorization", "Bearer sk-0123456789"),))
     assert await why_not(server) == "The MCP server 'test' answers: Unknown: …, that is …\ufffd."
 
