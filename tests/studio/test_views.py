@@ -83,6 +83,12 @@ def test_the_page_and_its_scripts_speak_the_language_that_was_chosen(ann: Client
     assert language == "en" or json.dumps(words) in catalogue
 
 
+def test_each_language_is_offered_by_its_own_name(client: Client) -> None:
+    page = client.get("/accounts/login/", headers={"Accept-Language": "ru"}).content.decode()
+    names = re.findall(r'<button class="language"[^>]*>([^<]+)</button>', page)
+    assert names == ["English", "Português Brasileiro", "Русский"]
+
+
 def test_the_runs_page_is_for_who_may_panic(client: Client, ann: Client) -> None:
     assert ann.get(reverse("runs")).status_code == 403
     assert f'href="{reverse("runs")}"' not in ann.get("/").text
