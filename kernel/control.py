@@ -123,7 +123,8 @@ async def order(
     scope until it is released. `struck` is what was aborted for this order before.
     """
     struck = _merge(struck, strike(worker, target, intent))
-    await worker.registry.calm()
+    if not alone:  # a panic has struck all that it can here; what runs elsewhere waits for its order alone
+        await worker.registry.calm()
     try:
         async with asyncio.timeout(ORDER_S):
             ordered = await lanes.control.run(_write_order, target, intent, hold, alone, {e.id for e in struck})

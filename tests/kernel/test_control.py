@@ -153,6 +153,17 @@ async def test_a_panic_ends_every_kind_but_drills(worker: ThisWorker) -> None:
     assert not drill.signal.aborted
 
 
+async def test_a_panics_order_does_not_wait_for_the_burst_that_it_has_made(
+    worker: ThisWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    burst = asyncio.Event()
+    monkeypatch.setattr(worker.registry, "calm", burst.wait)
+    theirs = await db(make_execution)
+    async with asyncio.timeout(READY_TIMEOUT_S):
+        await control.order(worker, EVERYTHING, PANIC, alone=True)
+    assert (await row(theirs)).intent == AbortReason.PANIC_STOP
+
+
 async def test_a_scoped_panic_means_its_user_or_its_model_only(worker: ThisWorker) -> None:
     ann, bob = [await db(User.objects.create_user, name) for name in ("ann", "bob")]
     hers = await run_live(worker, user_id=ann.pk, model="m")
