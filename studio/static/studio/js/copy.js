@@ -1,7 +1,9 @@
 /**
- * Copy buttons: `[data-copy="code"]` takes the code beside it, `[data-copy="message"]` the answer's source.
+ * Copy buttons: `[data-copy="code"]` takes the code beside it, `[data-copy="message"]` the answer's source. That it was
+ * taken is shown on the button and told to a screen reader.
  */
-import { slot } from "#studio/dom";
+import { setText, slot } from "#studio/dom";
+import { gettext } from "#studio/text";
 
 const SAID_MS = 1600;
 const SOURCES = {
@@ -21,5 +23,11 @@ export function enableCopy(root) {
 async function copy(button) {
   await navigator.clipboard.writeText(SOURCES[button.dataset.copy](button));
   button.classList.add("is-copied");
-  setTimeout(() => button.classList.remove("is-copied"), SAID_MS);
+  const announcer = document.querySelector("studio-announcer");
+  const words = gettext("Copied");
+  setText(announcer, words);
+  setTimeout(() => {
+    button.classList.remove("is-copied");
+    if (announcer.textContent === words) setText(announcer, ""); // an end told meanwhile stays
+  }, SAID_MS);
 }

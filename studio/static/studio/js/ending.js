@@ -94,7 +94,7 @@ const ABORTS = {
   panic_stop: () => ({
     tone: "panic",
     title: gettext("Stopped by Panic"),
-    advice: gettext("Everything that was running was stopped. You can send again as soon as no hold is shown above."),
+    advice: gettext("An operator stopped what was running. You can send again as soon as no hold is shown above."),
   }),
   timeout: (timeoutKind) => ({ tone: "timeout", ...timeoutWords(timeoutKind) }),
   user_interrupt: () => ({ tone: "quiet", title: gettext("Partial: interrupted by your next message"), advice: "" }),

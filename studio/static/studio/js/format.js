@@ -42,7 +42,7 @@ export function moment(at, now = new Date()) {
   const date = new Date(at);
   const today = date.toDateString() === now.toDateString();
   const form = today ? { timeStyle: "medium" } : { dateStyle: "medium", timeStyle: "short" };
-  return new Intl.DateTimeFormat(region(), form).format(date);
+  return format("DateTimeFormat", region(), form).format(date);
 }
 
 function unit(value, name) {
@@ -51,9 +51,11 @@ function unit(value, name) {
 
 const formats = new Map();
 
+const numbers = (options = {}) => format("NumberFormat", language(), options);
+
 /** Making a format takes much longer than using it. */
-function numbers(options = {}) {
-  const key = JSON.stringify([language(), options]);
-  if (!formats.has(key)) formats.set(key, new Intl.NumberFormat(language(), options));
+function format(kind, locale, options) {
+  const key = JSON.stringify([kind, locale, options]);
+  if (!formats.has(key)) formats.set(key, new Intl[kind](locale, options));
   return formats.get(key);
 }

@@ -4,7 +4,7 @@
  */
 import { clone, reconcile, setText, slot, write } from "#studio/dom";
 import { StudioElement } from "#studio/elements/studio-element";
-import { number } from "#studio/format";
+import { moment, number } from "#studio/format";
 import { describeNotice } from "#studio/notice";
 import { isUnread } from "#studio/reduce";
 import { fill, gettext, ngettext } from "#studio/text";
@@ -74,6 +74,7 @@ class StudioSessions extends StudioElement {
     const unread = isUnread(state, session) && !running;
     const title = session.title || gettext("New session");
     const link = slot(item, "link");
+    link.title = `${title}\n${moment(session.updatedAt)}`; // a long one is cut, and several may be alike
     link.href = this.page.urls.session.replace("KEY", session.key);
     if (current) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
