@@ -5,8 +5,9 @@ two awaits. It holds no state of its own beyond the conversation: an abort may e
 """
 
 import asyncio
+import functools
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +28,9 @@ YIELD_S = 0.005
 # Providers count the length that is asked for against their rates, whether it is used or not: so only short ones are.
 ASK_BELOW_TOKENS = 16_384
 NAME_MAX = 200  # longer names and ids of calls are no provider's
+# So many calls of one step are run: each may be a thread, a connection, a child process.
+CALLS_MAX = 32
+TOO_MANY = CallResult(state=ToolState.ERROR, error=f"Not run: one step makes {CALLS_MAX} calls at most.")
 NO_OUTPUT = "(no output)"  # some providers refuse an empty result
 
 Message = dict[str, Any]
@@ -244,38 +248,45 @@ def _check(turn: _Turn, step: int, calls: list[ToolCall]) -> None:
 
 
 async def _run_tools(turn: _Turn, step: int, calls: list[ToolCall]) -> list[Message]:
-    """Run the calls of one step together and return their answers for the model, in order."""
+    """Run the calls of one step together, `CALLS_MAX` at most, and return their answers for the model, in order."""
     agent, execution, tell = turn.agent, turn.execution, turn.tell
     execution.phase = Phase.TOOL
     run = RunContext(execution_id=execution.id, session_key=execution.session_key, user_id=execution.user_id)
     names = ", ".join(call.name for call in calls)
     tell(Progress(phase=Phase.TOOL, step=step, max_steps=agent.max_steps, tool=names))
 
-    async def perform(call: ToolCall) -> Message:
-        def finished(result: CallResult) -> None:
-            tell(
-                ToolFinished(
-                    step=step,
-                    call_id=call.call_id,
-                    name=call.name,
-                    state=result.state,
-                    output=result.output,
-                    error=result.error,
-                )
+    def finished(call: ToolCall, result: CallResult) -> None:
+        tell(
+            ToolFinished(
+                step=step,
+                call_id=call.call_id,
+                name=call.name,
+                state=result.state,
+                output=result.output,
+                error=result.error,
             )
+        )
 
-        result = await run_call(
+    def perform(call: ToolCall) -> Coroutine[Any, Any, CallResult]:
+        return run_call(
             agent.tools,
             name=call.name,
             arguments=call.arguments,
             signal=execution.signal,
             run=run,
             default_timeout_s=agent.tool_timeout_s,
-            on_result=finished,
+            on_result=functools.partial(finished, call),
         )
-        content = result.output if result.error is None else f"Error: {result.error}"
-        return {"role": "tool", "tool_call_id": call.call_id, "content": content or NO_OUTPUT}
 
+    run_now, refused = calls[:CALLS_MAX], calls[CALLS_MAX:]
+    for call in refused:
+        finished(call, TOO_MANY)
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(perform(call), name=f"tool:{call.call_id}") for call in calls]
-    return [task.result() for task in tasks]
+        tasks = [group.create_task(perform(call), name=f"tool:{call.call_id}") for call in run_now]
+    results = [*(task.result() for task in tasks), *(TOO_MANY for _ in refused)]
+    return [_as_message(call, result) for call, result in zip(calls, results, strict=True)]
+
+
+def _as_message(call: ToolCall, result: CallResult) -> Message:
+    content = result.output if result.error is None else f"Error: {result.error}"
+    return {"role": "tool", "tool_call_id": call.call_id, "content": content or NO_OUTPUT}

@@ -204,6 +204,26 @@ async def test_reasoning_is_told_and_not_sent_back() -> None:
 # Tools
 
 
+async def test_more_calls_than_one_step_may_make_are_answered_and_not_run() -> None:
+    ran: list[int] = []
+
+    @tool
+    async def note(number: int) -> str:
+        ran.append(number)
+        return "noted"
+
+    count = agent.CALLS_MAX + 2
+    calls = [piece for n in range(count) for piece in call("note", f'{{"number": {n}}}', index=n, call_id=f"c{n}")]
+    run = Run([*calls, CALLS], words(1), tools=(note,))
+    await run.perform()
+    assert sorted(ran) == list(range(agent.CALLS_MAX))
+    refused = [ended.call_id for ended in run.of(ToolFinished) if ended.state is ToolState.ERROR]
+    assert refused == [f"c{agent.CALLS_MAX}", f"c{agent.CALLS_MAX + 1}"]
+    answers = [message for message in run.sent(1) if message["role"] == "tool"]
+    assert [message["tool_call_id"] for message in answers] == [f"c{n}" for n in range(count)]
+    assert [message["content"] == "noted" for message in answers] == [True] * agent.CALLS_MAX + [False] * 2
+
+
 async def test_the_calls_of_one_step_run_together_and_answer_in_order() -> None:
     gates = {"first": Gate(), "second": Gate()}
 
