@@ -3,7 +3,8 @@
 - autobahn lets applications close with 1000 and 3000 to 4999 only, though RFC 6455 (7.4.1) gives servers 1001, 1009,
   1011 and 1013 too; and it drops the connection of a frame over its limit without a close frame.
 - Daphne never waits for a reader: what a slow socket does not take grows in its memory. Here a send waits while its
-  transport is full, so that the socket's own bounded outbox fills instead.
+  transport is full, so that the socket's own bounded outbox fills instead; and so does the next piece of a body, so
+  that a long export costs no memory either.
 - A frame for a socket that closed in the same instant raises. Here it is dropped, as the close is on its way.
 - A frame takes autobahn through its log of every octet and Twisted through two more turns of the loop, which costs more
   than all that we do for a token. Here a text is framed and given to the kernel at once, where nothing waits before it.
@@ -85,6 +86,10 @@ def _on_open(self: Any) -> None:
 
 async def _handle_reply(self: Any, protocol: Any, message: dict[str, Any]) -> None:
     pace: Pace | None = getattr(protocol, "studio_pace", None)
+    if message["type"] == "http.response.body":
+        pace = _pace_of_body(protocol, more=message.get("more_body", False))
+        if pace is not None:
+            await pace.writable.wait()
     if pace is not None and message["type"] == "websocket.send":
         if not pace.writable.is_set():
             await pace.writable.wait()
@@ -94,6 +99,17 @@ async def _handle_reply(self: Any, protocol: Any, message: dict[str, Any]) -> No
             return
     with suppress(Disconnected):  # it closed in this very instant; the consumer is being told
         await _reply(self, protocol, message)
+
+
+def _pace_of_body(request: Any, *, more: bool) -> Pace | None:
+    """A body in pieces is given a pace with its first, and gives it back with its last."""
+    if request.channel is None:  # the connection is lost
+        return None
+    if more and request.producer is None:
+        request.registerProducer(Pace(), streaming=True)
+    elif not more and request.producer is not None:
+        request.unregisterProducer()
+    return request.producer
 
 
 def text_frame(text: str) -> bytes:

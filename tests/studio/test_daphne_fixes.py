@@ -107,6 +107,60 @@ async def test_a_send_waits_while_the_transport_is_full(monkeypatch: pytest.Monk
     assert sent == ["websocket.close", "websocket.send"]
 
 
+class Request:
+    """What the patches use of a request: Twisted's own part, on a channel that nobody reads."""
+
+    def __init__(self) -> None:
+        self.channel: Any = self
+        self.producer: Any = None
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:
+        assert streaming
+        self.producer = producer
+
+    def unregisterProducer(self) -> None:
+        self.producer = None
+
+
+@pytest.mark.usefixtures("installed")
+async def test_the_pieces_of_a_body_wait_while_the_transport_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[bytes] = []
+
+    async def reply(_self: Any, _protocol: Any, message: dict[str, Any]) -> None:
+        sent.append(message["body"])
+
+    async def send(body: bytes, *, more: bool = True) -> None:
+        message = {"type": "http.response.body", "body": body, "more_body": more}
+        await Server.handle_reply(None, request, message)
+
+    monkeypatch.setattr(daphne_fixes, "_reply", reply)
+    request = Request()
+    await send(b"first")
+    request.producer.pauseProducing()
+    sending = asyncio.create_task(send(b"second"))
+    await asyncio.sleep(0)
+    assert sent == [b"first"]
+    request.producer.resumeProducing()
+    await sending
+    await send(b"last", more=False)
+    assert sent == [b"first", b"second", b"last"]
+    assert request.producer is None
+
+
+@pytest.mark.usefixtures("installed")
+async def test_a_body_for_a_connection_that_is_lost_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+
+    async def reply(_self: Any, _protocol: Any, message: dict[str, Any]) -> None:
+        sent.append(message["type"])
+
+    monkeypatch.setattr(daphne_fixes, "_reply", reply)
+    request = Request()
+    request.channel = None
+    await Server.handle_reply(None, request, {"type": "http.response.body", "body": b"", "more_body": True})
+    assert sent == ["http.response.body"]
+
+
 def test_a_transport_that_is_gone_holds_nobody_up() -> None:
     pace = Pace()
     pace.pauseProducing()
