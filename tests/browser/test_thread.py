@@ -41,6 +41,13 @@ $$
 The end, with $a_b$ in it.
 """
 
+# Keeps what is told to a screen reader, however briefly it stands there.
+HEAR = """() => {
+    window.heard = [];
+    const announcer = document.querySelector("studio-announcer");
+    new MutationObserver(() => heard.push(announcer.textContent)).observe(announcer, { childList: true });
+}"""
+
 # Draws a text that grows by a few characters at a time, and tells which of its finished blocks were touched meanwhile.
 DRAW = """async text => {
     const { renderMarkdown } = await import("#studio/markdown");
@@ -303,3 +310,14 @@ async def test_at_twice_the_size_nothing_is_cut_off(studio: Studio, browse: Brow
     await ann.page.get_by_role("button", name="Edit the message").click()
     await expect(ann.page.get_by_role("button", name="Send again")).to_be_in_viewport()
     assert not await ann.is_wider_than_its_window()
+
+
+async def test_a_copy_takes_the_source_and_is_told_to_a_screen_reader(studio: Studio, browse: Browse, key: str) -> None:
+    ann = await browse(studio, "ann", permissions=["clipboard-read", "clipboard-write"])
+    words = directive(id=key, n=3)
+    await ann.send(words)
+    await expect(ann.page.locator("studio-message.is-assistant")).to_have_attribute("data-status", "completed")
+    await ann.page.evaluate(HEAR)
+    await ann.page.locator("studio-message.is-user [data-copy=message]").click()
+    await ann.page.wait_for_function("() => heard.includes('Copied')")
+    assert await ann.page.evaluate("() => navigator.clipboard.readText()") == words

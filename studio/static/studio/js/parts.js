@@ -7,7 +7,7 @@ import { showText } from "#studio/prose";
 import { fill, gettext } from "#studio/text";
 import { writtenMs } from "#studio/timeline";
 
-export const TOOL_STATES = {
+const TOOL_STATES = {
   running: () => gettext("running"),
   completed: () => gettext("done"),
   error: () => gettext("failed"),

@@ -5,7 +5,7 @@
 import { clone, slot } from "#studio/dom";
 import { enterOf, isComposing, isMac } from "#studio/keys";
 
-export const RENEW_MS = 20_000; // the server lets go by itself after a minute
+const RENEW_MS = 20_000; // the server lets go by itself after a minute
 
 export class QueueEditor {
   #actions;
