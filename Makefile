@@ -59,6 +59,7 @@ screenshots: install $(INSTALLED_DEV) ## Make the pictures in docs/images
 
 bench: install $(INSTALLED_DEV) ## Measure
 	$(BIN)/python -m bench
+	$(BIN)/python -m bench.page
 
 bench-peers: install $(INSTALLED_DEV) ## Measure beside other products, which are installed into .bench
 	@[ -e .bench/chainlit/bin/chainlit ] || { $(PYTHON) -m venv .bench/chainlit && .bench/chainlit/bin/pip install -q -r bench/peers/requirements.txt; }
