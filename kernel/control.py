@@ -47,7 +47,7 @@ class Target:
         rows = ExecutionRecord.objects.stoppable()
         wanted = {
             "session_key": self.session_key,
-            "pk": self.execution_id,
+            "pk": None if self.execution_id is None else uuid_of(self.execution_id),
             "user_id": self.user_id,
             "model": self.model,
         }

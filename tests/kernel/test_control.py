@@ -145,6 +145,13 @@ async def test_a_stop_of_one_execution_leaves_the_rest_of_the_session(worker: Th
     assert not turn.signal.aborted
 
 
+async def test_a_stop_of_what_is_no_execution_finds_nothing(worker: ThisWorker) -> None:
+    execution = await run_live(worker, session_key="s")
+    counts = await stop(worker, Target(session_key="s", execution_id="nonsense"))
+    assert counts == Counts(active=1)
+    assert not execution.signal.aborted
+
+
 async def test_a_panic_ends_every_kind_but_drills(worker: ThisWorker) -> None:
     turn, title, drill = [await run_live(worker, kind=kind) for kind in ("turn", "title", "drill")]
     counts = await stop(worker, EVERYTHING, PANIC, alone=True)
