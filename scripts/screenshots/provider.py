@@ -39,7 +39,7 @@ class Provider:
     async def start(self) -> "Provider":
         app = web.Application()
         app.router.add_post("/v1/chat/completions", self._answer)
-        self._runner = web.AppRunner(app, shutdown_timeout=0)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()

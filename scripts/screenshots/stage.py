@@ -48,12 +48,13 @@ class Stage:
     async def ask(self, name: str, text: str, **look: Any) -> Page:
         """A new session with one message sent."""
         page = await self.enter(name, **look)
-        await expect(page.locator("studio-connection[data-status=live]")).to_be_attached()
         await say(page, text)
         return page
 
 
 async def say(page: Page, text: str) -> None:
+    """Send a message, once the page's scripts hear the keys."""
+    await expect(page.locator("studio-connection[data-status=live]")).to_be_attached()
     await page.locator("#composer-text").fill(text)
     await page.locator("#composer-text").press("Enter")
 
