@@ -11,7 +11,6 @@ Whatever else is special about a provider breaks one of them, and then litellm c
 """
 
 import asyncio
-import contextlib
 import contextvars
 import copy
 import logging
@@ -183,9 +182,11 @@ async def _caught(litellm: Any, arguments: Json) -> Any:
     caught: list[aiohttp.ClientRequest] = []
     WATCHED.set(caught.append)
     try:
-        with contextlib.suppress(Exception):  # of `NeverSent`, each provider makes an error of its own
-            chunks = await litellm.acompletion(**arguments)
-            await chunks.aclose()
+        chunks = await litellm.acompletion(**arguments)
+        await chunks.aclose()
+    except Exception:  # of `NeverSent`, each provider makes an error of its own
+        if not caught:
+            logger.debug("litellm made no request for %r.", arguments["model"], exc_info=True)
     finally:
         WATCHED.set(None)
     return caught[0] if caught else None
